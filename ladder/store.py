@@ -1,0 +1,264 @@
+"""Results as schema ``ladder/1``: the one thing that every consumer reads. Written atomically."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ladder.errors import StoreError
+from ladder.model import (
+    Check,
+    Device,
+    Kind,
+    Law,
+    Level,
+    Placement,
+    Quantity,
+    Resources,
+    Roofs,
+    Shape,
+    Timing,
+    Traffic,
+)
+
+__all__ = ["SCHEMA", "Results", "Run", "load", "save"]
+
+SCHEMA = "ladder/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One row: one rung at one shape. ``skipped`` says why it did not run, ``error`` why it broke off."""
+
+    rung: str
+    title: str
+    kind: Kind
+    shape: Shape
+    source_sha256: str = ""
+    skipped: str | None = None
+    error: str | None = None
+    check: Check | None = None
+    time: Timing | None = None
+    traffic: Traffic | None = None
+    placement: Placement | None = None
+    law: Law | None = None
+    resources: Resources | None = None
+
+    @property
+    def flop_per_s(self) -> float | None:
+        """Median rate, None without a time."""
+        return self.shape.flop / self.time.median if self.time and self.shape.flop else None
+
+    @property
+    def intensity(self) -> dict[Level, float]:
+        """FLOP/byte by level; empty without traffic."""
+        return self.traffic.intensity(self.shape.flop) if self.traffic else {}
+
+    @property
+    def failed(self) -> bool:
+        """The rung is wrong or broke off; a skipped one has not failed."""
+        return self.error is not None or (self.check is not None and not self.check.passed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """One session of runs on one device against one set of roofs."""
+
+    created: str
+    command: str
+    device: Device
+    roofs: Roofs
+    runs: tuple[Run, ...] = field(default=())
+
+    def with_run(self, run: Run) -> Results:
+        """A copy with ``run`` added; it replaces an earlier row of the same rung and shape."""
+        kept = tuple(r for r in self.runs if (r.rung, r.shape) != (run.rung, run.shape))
+        return replace(self, runs=(*kept, run))
+
+
+def save(results: Results, path: Path) -> None:
+    """Write ``results`` to ``path`` as JSON, whole or not at all (a temporary file in the same folder, then a rename).
+
+    Raises:
+        StoreError: the folder cannot be made or written.
+    """
+    text = json.dumps(to_json(results), indent=1) + "\n"
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except OSError as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        raise StoreError(f"cannot write {path}: {error.strerror or error}. Choose another path with --json.") from error
+
+
+def load(path: Path) -> Results:
+    """Read a results file.
+
+    Raises:
+        StoreError: no such file, not JSON, or not schema ``ladder/1``.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise StoreError(f"{path} is not JSON: {error}") from error
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        found = data.get("schema") if isinstance(data, dict) else type(data).__name__
+        raise StoreError(f"{path} is not schema {SCHEMA} (found {found!r}); make it with `ladder run --json {path}`")
+    try:
+        return from_json(data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(f"{path}: damaged {SCHEMA} file: {type(error).__name__}: {error}") from error
+
+
+def to_json(results: Results) -> dict[str, Any]:
+    """The schema's dictionary."""
+    device = results.device
+    return {
+        "schema": SCHEMA,
+        "created": results.created,
+        "command": results.command,
+        "device": {
+            "backend": device.backend,
+            "name": device.name,
+            "compute_capability": "{}.{}".format(*device.compute_capability),
+            "sm_count": device.sm_count,
+            "l2_bytes": device.l2_bytes,
+            "smem_per_sm_bytes": device.smem_per_sm_bytes,
+            "registers_per_sm": device.registers_per_sm,
+            "max_threads_per_sm": device.max_threads_per_sm,
+            "max_blocks_per_sm": device.max_blocks_per_sm,
+            "driver": device.driver,
+            "nvrtc": device.nvrtc,
+            "sm_clock_hz": device.sm_clock_hz,
+            "power_w": device.power_w,
+        },
+        "ceilings": _roofs_to_json(results.roofs),
+        "runs": [_run_to_json(run) for run in results.runs],
+    }
+
+
+def from_json(data: Mapping[str, Any]) -> Results:
+    """The inverse of :func:`to_json`; derived fields (rates, intensities) are computed again, not read."""
+    fields = dict(data["device"])
+    major, minor = (int(part) for part in fields["compute_capability"].split("."))
+    fields["compute_capability"] = (major, minor)
+    known = set(Device.__dataclass_fields__)
+    return Results(
+        created=data["created"],
+        command=data["command"],
+        device=Device(**{k: v for k, v in fields.items() if k in known}),
+        roofs=_roofs_from_json(data["ceilings"]),
+        runs=tuple(_run_from_json(run) for run in data["runs"]),
+    )
+
+
+def _roofs_to_json(roofs: Roofs) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for unit, values in (("bytes_per_s", roofs.bytes_per_s), ("flop_per_s", roofs.flop_per_s)):
+        for name, value in values.items():
+            out[name] = {unit: value, "origin": roofs.origin.get(name, "recorded"), "note": roofs.note.get(name, "")}
+    return out
+
+
+def _roofs_from_json(data: Mapping[str, Any]) -> Roofs:
+    return Roofs(
+        bytes_per_s={k: v["bytes_per_s"] for k, v in data.items() if "bytes_per_s" in v},
+        flop_per_s={k: v["flop_per_s"] for k, v in data.items() if "flop_per_s" in v},
+        origin={k: v["origin"] for k, v in data.items()},
+        note={k: v["note"] for k, v in data.items() if v.get("note")},
+    )
+
+
+def _record(value: Any, names: tuple[str, ...]) -> dict[str, Any] | None:
+    return None if value is None else {name: getattr(value, name) for name in names}
+
+
+_CHECK = ("passed", "worst_error_over_bound", "exact_integers", "failure", "crc32")
+_TIME = ("median", "p20", "p80", "samples")
+_RESOURCES = ("registers", "smem_bytes", "spill_bytes", "stack_bytes", "occupancy")
+
+
+def _run_to_json(run: Run) -> dict[str, Any]:
+    placement, law = run.placement, run.law
+    return {
+        "rung": run.rung,
+        "title": run.title,
+        "kind": run.kind,
+        "source_sha256": run.source_sha256,
+        "skipped": run.skipped,
+        "error": run.error,
+        "shape": {"m": run.shape.m, "n": run.shape.n, "k": run.shape.k},
+        "check": _record(run.check, _CHECK),
+        "time_s": _record(run.time, _TIME),
+        "flop_per_s": run.flop_per_s,
+        "traffic": None if run.traffic is None else _traffic_to_json(run.traffic),
+        "intensity": run.intensity,
+        "placement": placement
+        and {
+            "bound_by": placement.bound_by,
+            "roof_flop_per_s": placement.roof_flop_per_s,
+            "bounds_flop_per_s": dict(placement.bounds_flop_per_s),
+            "fraction": placement.fraction,
+        },
+        "law": law and {"name": law.name, "predicted": dict(law.predicted)},
+        "resources": _record(run.resources, _RESOURCES),
+    }
+
+
+def _run_from_json(data: Mapping[str, Any]) -> Run:
+    def maybe(cls: Any, key: str, names: tuple[str, ...]) -> Any:
+        value = data.get(key)
+        return None if value is None else cls(**{name: value.get(name) for name in names if name in value})
+
+    placement, law, traffic = data.get("placement"), data.get("law"), data.get("traffic")
+    return Run(
+        rung=data["rung"],
+        title=data["title"],
+        kind=data["kind"],
+        shape=Shape(**data["shape"]),
+        source_sha256=data.get("source_sha256", ""),
+        skipped=data.get("skipped"),
+        error=data.get("error"),
+        check=maybe(Check, "check", _CHECK),
+        time=maybe(Timing, "time_s", _TIME),
+        traffic=None if traffic is None else _traffic_from_json(traffic),
+        placement=placement and Placement(**{k: placement[k] for k in Placement.__dataclass_fields__}),
+        law=law and Law(name=law["name"], predicted=law["predicted"]),
+        resources=maybe(Resources, "resources", _RESOURCES),
+    )
+
+
+_PIPE = ("wavefronts_ld", "wavefronts_st", "requests_ld", "requests_st")
+_GLOBAL_PIPE = ("global_wavefronts", "global_requests")
+
+
+def _traffic_to_json(traffic: Traffic) -> dict[str, Any]:
+    out: dict[str, Any] = {level: {"bytes": q.bytes, "origin": q.origin} for level, q in traffic.levels.items()}
+    for level, names in (("shared", _PIPE), ("sm", _GLOBAL_PIPE)):
+        if level in out:
+            out[level] |= {name: getattr(traffic, name) for name in names}
+    if traffic.wavefronts_per_request is not None and "shared" in out:
+        out["shared"]["wavefronts_per_request"] = traffic.wavefronts_per_request
+    return out
+
+
+def _traffic_from_json(data: Mapping[str, Any]) -> Traffic:
+    levels: dict[Any, Quantity] = {k: Quantity(bytes=v["bytes"], origin=v["origin"]) for k, v in data.items()}
+    counts = {name: data.get("shared", {}).get(name, 0) for name in _PIPE}
+    counts |= {name: data.get("sm", {}).get(name, 0) for name in _GLOBAL_PIPE}
+    return Traffic(levels=levels, **counts)
