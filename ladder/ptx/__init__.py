@@ -1,1 +1,9 @@
-""""""
+"""Parse and execute the PTX that NVRTC emits, on the CPU, with a GPU's bits and a GPU's counters."""
+
+from ladder.ptx.counting import Counters
+from ladder.ptx.machine import Machine, Order
+from ladder.ptx.memory import Buffer, GlobalMemory
+from ladder.ptx.parse import Function, parse
+from ladder.ptx.program import Program, build
+
+__all__ = ["Buffer", "Counters", "Function", "GlobalMemory", "Machine", "Order", "Program", "build", "parse"]

@@ -1,0 +1,159 @@
+"""The ``emulated`` backend: NVRTC's PTX, executed on the CPU for a recorded GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ladder.backends.base import Outcome
+from ladder.errors import BackendError, InputError
+from ladder.geometry import plan
+from ladder.model import Device, Resources, Shape, Timing
+from ladder.nvrtc import Compiled
+from ladder.occupancy import occupancy
+from ladder.oracle import POISON_BITS
+from ladder.ptx import Buffer, Counters, GlobalMemory, Machine, Order, Program, build, parse
+
+__all__ = ["EmulatedBackend"]
+
+F32 = NDArray[np.float32]
+
+
+class EmulatedBackend:
+    """Runs compiled rungs on the CPU.
+
+    The bits of C are a GPU's for every rung that adds in k order, and so are the counts of asked bytes, L1 sectors and
+    wavefronts; L2 and DRAM bytes are modelled. There is no clock: nothing is ever timed.
+
+    Args:
+        device: the recorded GPU, for its limits and caches.
+        order: how warps interleave between barriers; results must not depend on it.
+        step_limit: instructions of one batch of threadblocks after which a kernel is called endless.
+    """
+
+    name: Literal["cuda", "emulated"] = "emulated"
+
+    def __init__(self, device: Device, *, order: Order = "lockstep", step_limit: int | None = None) -> None:
+        self._device = replace(device, backend="emulated")
+        self._order = order
+        self._step_limit = step_limit
+        self._programs: dict[str, Program] = {}
+
+    @property
+    def device(self) -> Device:
+        """The GPU that is emulated."""
+        return self._device
+
+    def run(
+        self, kernel: Compiled, a: F32, b: F32, *, count: bool = False, offsets: tuple[int, int, int] = (0, 0, 0)
+    ) -> Outcome:
+        """C = A @ B; see :meth:`ladder.backends.base.Backend.run`.
+
+        Raises:
+            ShapeError: the rung does not support the shape.
+            InputError: an array is not C-contiguous float32 of two dimensions, or the inner sizes differ.
+            KernelFaultError: the kernel did something undefined, with its source line.
+            UnsupportedPtxError: the kernel uses PTX that is not emulated.
+        """
+        shape = _shape_of(a, b)
+        rung = kernel.rung
+        memory = GlobalMemory()
+        buffers = [
+            memory.allocate(name, size, offset_bytes=4 * offset)
+            for name, size, offset in zip(
+                "ABC", ((shape.m, shape.k), (shape.k, shape.n), (shape.m, shape.n)), offsets, strict=True
+            )
+        ]
+        buffers[0].matrix[...] = a
+        buffers[1].matrix[...] = b
+        buffers[2].matrix.view(np.uint32)[...] = POISON_BITS if rung.c_init == "poison" else 0
+        counters = Counters() if count else None
+        for launch in plan(rung, shape):
+            program = self._program(kernel)
+            self._check_limits(kernel, program, launch.smem_bytes)
+            values = _arguments(buffers, shape, launch.row0, launch.rows)
+            machine = Machine(
+                program,
+                memory,
+                {p.offset: v for p, v in zip(program.function.params, values, strict=True)},
+                order=self._order,
+                counters=counters,
+                **({} if self._step_limit is None else {"step_limit": self._step_limit}),
+            )
+            machine.launch(grid=launch.grid, block=launch.block, smem_bytes=launch.smem_bytes)
+        traffic = None
+        if counters is not None:
+            traffic = counters.traffic(
+                footprint_bytes=sum(b.size_bytes for b in buffers),
+                written_bytes=buffers[2].size_bytes,
+                l2_bytes=self._device.l2_bytes,
+            )
+        damage = _damage(buffers[0], a) or _damage(buffers[1], b)
+        return Outcome(c=buffers[2].matrix.copy(), damage=damage, traffic=traffic)
+
+    def resources(self, kernel: Compiled) -> Resources:
+        """What ptxas reported, and the occupancy that this allows on the recorded device."""
+        known = kernel.resources
+        smem = known.smem_bytes + kernel.rung.smem_bytes
+        share = occupancy(self._device, threads=kernel.rung.threads, registers=known.registers, smem_bytes=smem)
+        return replace(known, smem_bytes=smem, occupancy=share)
+
+    def time(self, kernel: Compiled, a: F32, b: F32) -> Timing | None:
+        """None: an emulator has no clock."""
+        del kernel, a, b
+
+    def close(self) -> None:
+        """Forget the generated programs."""
+        self._programs.clear()
+
+    def _program(self, kernel: Compiled) -> Program:
+        if kernel.ptx not in self._programs:
+            functions = parse(kernel.ptx)
+            if kernel.lowered_name not in functions:
+                raise BackendError(f"rung {kernel.rung.name}: the PTX has no entry `{kernel.lowered_name}`")
+            program = build(functions[kernel.lowered_name])
+            expected = ("u64", "u64", "u64", "u32", "u32", "u32")
+            found = tuple(p.type for p in program.function.params)
+            if found != expected:
+                raise BackendError(
+                    f"rung {kernel.rung.name}: kernel parameters are {', '.join(found) or 'none'}; declare "
+                    f"(const float* A, const float* B, float* C, int M, int N, int K)"
+                )
+            self._programs[kernel.ptx] = program
+        return self._programs[kernel.ptx]
+
+    def _check_limits(self, kernel: Compiled, program: Program, smem_bytes: int) -> None:
+        total = program.static_smem_bytes + smem_bytes
+        # A block may use all of an SM's shared memory but the 1 KiB that the system reserves from 8.0 on.
+        reserved = 1024 if self._device.compute_capability >= (8, 0) else 0
+        limit = self._device.smem_per_sm_bytes - reserved
+        if self._device.smem_per_sm_bytes and total > limit:
+            raise BackendError(
+                f"rung {kernel.rung.name}: {total} bytes of shared memory a block; {self._device.name} has {limit}. "
+                f"Use a smaller tile."
+            )
+
+
+def _shape_of(a: F32, b: F32) -> Shape:
+    for name, x in (("A", a), ("B", b)):
+        if x.ndim != 2 or x.dtype != np.float32 or not x.flags.c_contiguous:
+            raise InputError(f"{name} is {x.ndim}-D {x.dtype}, contiguous: {x.flags.c_contiguous}; give a C-contiguous 2-D float32 array")
+    if a.shape[1] != b.shape[0]:
+        raise InputError(f"A is {a.shape}, B is {b.shape}: A's columns must equal B's rows")
+    return Shape(m=a.shape[0], n=b.shape[1], k=a.shape[1])
+
+
+def _arguments(buffers: list[Buffer], shape: Shape, row0: int, rows: int) -> tuple[int, ...]:
+    a, b, c = buffers
+    return a.base + 4 * row0 * shape.k, b.base, c.base + 4 * row0 * shape.n, rows, shape.n, shape.k
+
+
+def _damage(buffer: Buffer, before: F32) -> str | None:
+    changed = buffer.matrix.view(np.uint32) != before.view(np.uint32)
+    if not changed.any():
+        return None
+    row, column = (int(i[0]) for i in np.nonzero(changed))
+    return f"input {buffer.name} was overwritten at [{row}][{column}]"

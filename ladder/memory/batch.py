@@ -1,0 +1,339 @@
+"""Wavefronts and sectors of many warp requests at once, in numpy.
+
+The scalar functions of ``banks`` and ``sectors`` are the definition; these agree with them, request by request. They
+are made for an emulator's inner loop, where the warps of all blocks issue the same instruction and most requests are
+the same pattern at another place: each distinct pattern is counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ladder.errors import InputError
+from ladder.memory.banks import (
+    REDUCTION_WINDOW_BYTES,
+    Space,
+    check_reduction_width,
+    check_space,
+    group_lanes,
+    reduction_wavefronts,
+    wavefronts,
+)
+from ladder.memory.request import BANKS, FULL_WARP, SECTOR_BYTES, WARP_LANES, WORD_BYTES, check_width
+from ladder.memory.sectors import reduction_sectors, sectors
+
+__all__ = [
+    "reduction_sectors_batch",
+    "reduction_wavefronts_batch",
+    "sectors_batch",
+    "unique_sectors",
+    "wavefronts_batch",
+]
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+_ROW_BYTES = WARP_LANES * 8
+_FEW = 8
+"""Up to so many distinct patterns are counted by the scalar definition, whose results are remembered."""
+
+_SMALL = 256
+"""Up to so many requests, comparing bytes is quicker than numpy's overhead."""
+
+_ROWS_A_CHUNK = 512
+"""Requests counted together by the array forms: their temporaries stay in the CPU's cache."""
+
+_NOWHERE = np.iinfo(np.int64).max
+"""Stands for the word of an inactive lane; sorts last."""
+
+_MIX: IntArray = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, WARP_LANES + 1, dtype=np.int64) | 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rule:
+    """What is counted: the scalar definition, the array form, and the shift in bytes that changes nothing."""
+
+    period_bytes: int
+    scalar: Callable[[IntArray, int], int]
+    array: Callable[[IntArray, BoolArray | None], IntArray]
+
+
+def wavefronts_batch(
+    offsets: NDArray[np.integer],
+    width_bytes: int,
+    *,
+    space: Space = "shared",
+    store: bool = False,
+    active: BoolArray | None = None,
+) -> IntArray:
+    """``wavefronts`` of each row.
+
+    Args:
+        offsets: (R, 32) byte offsets, multiples of the width where active.
+        width_bytes: 1, 2, 4, 8 or 16.
+        space: ``"shared"`` or ``"global"``.
+        store: stores rather than loads.
+        active: (R, 32) bool, the lanes that take part; None when all do.
+
+    Returns:
+        (R,) int64.
+
+    Raises:
+        InputError: wrong shape, dtype, width, space, or a misaligned offset.
+    """
+    check_space(space)
+    check_width(width_bytes)
+    merges = space == "shared" and not store and width_bytes > WORD_BYTES
+    return _count(offsets, width_bytes, active, _wavefront_rule(width_bytes, merges))
+
+
+def sectors_batch(addresses: NDArray[np.integer], width_bytes: int, *, active: BoolArray | None = None) -> IntArray:
+    """``sectors`` of each row: (R, 32) byte addresses -> (R,) int64.
+
+    Raises:
+        InputError: wrong shape, dtype or width, or a misaligned address.
+    """
+    check_width(width_bytes)
+    return _count(addresses, width_bytes, active, _sector_rule(width_bytes))
+
+
+def reduction_wavefronts_batch(
+    addresses: NDArray[np.integer], width_bytes: int = 4, *, active: BoolArray | None = None
+) -> IntArray:
+    """``reduction_wavefronts`` of each row: (R, 32) byte addresses -> (R,) int64.
+
+    Raises:
+        InputError: wrong shape, dtype or width, or a misaligned address.
+    """
+    check_reduction_width(width_bytes)
+    return _count(addresses, width_bytes, active, _REDUCTION_WAVEFRONTS)
+
+
+def reduction_sectors_batch(
+    addresses: NDArray[np.integer], width_bytes: int = 4, *, active: BoolArray | None = None
+) -> IntArray:
+    """``reduction_sectors`` of each row: (R, 32) byte addresses -> (R,) int64.
+
+    Raises:
+        InputError: wrong shape, dtype or width, or a misaligned address.
+    """
+    check_reduction_width(width_bytes)
+    return _count(addresses, width_bytes, active, _REDUCTION_SECTORS)
+
+
+def unique_sectors(
+    addresses: NDArray[np.integer], width_bytes: int, *, active: BoolArray | None = None
+) -> tuple[IntArray, IntArray]:
+    """The sectors that each request touches, for a cache model.
+
+    Args:
+        addresses: (R, 32) byte addresses, multiples of the width where active.
+        width_bytes: 1, 2, 4, 8 or 16.
+        active: (R, 32) bool; None when all lanes take part.
+
+    Returns:
+        (S,) request number and (S,) sector number (address // 32), by request, then by sector; S is the sum of
+        ``sectors_batch``.
+
+    Raises:
+        InputError: wrong shape, dtype or width, or a misaligned address.
+    """
+    check_width(width_bytes)
+    values, mask = _requests(addresses, width_bytes, active)
+    ordered = _sorted(values >> _log2(SECTOR_BYTES), mask)
+    request, position = np.nonzero(_first_of_run(ordered))
+    return request, ordered[request, position]
+
+
+def _requests(
+    values: NDArray[np.integer], width_bytes: int, active: BoolArray | None
+) -> tuple[IntArray, BoolArray | None]:
+    """int64 offsets and the mask, None when every lane is active; inactive lanes hold their row's first active offset.
+
+    A row without an active lane holds zeros.
+    """
+    if values.ndim != 2 or values.shape[1] != WARP_LANES or values.dtype.kind not in "iu":
+        raise InputError(f"offsets of shape {values.shape}, {values.dtype}: give integers of shape (requests, 32)")
+    filled: IntArray = values.view(np.int64) if values.dtype == np.uint64 else values.astype(np.int64, copy=False)
+    mask = None
+    if active is not None:
+        if active.shape != values.shape or active.dtype != np.bool_:
+            raise InputError(f"active mask of shape {active.shape}, {active.dtype}: give bool of shape {values.shape}")
+        if not active.all():
+            mask = active
+            first = np.arange(len(filled)), mask.argmax(axis=1)
+            filled = np.where(mask, filled, (filled[first] * mask[first])[:, None])
+    if width_bytes > 1 and int(np.bitwise_or.reduce(filled, axis=None)) & (width_bytes - 1):
+        row, lane = (int(i[0]) for i in np.nonzero(filled & (width_bytes - 1)))
+        raise InputError(
+            f"request {row}, lane {lane}: offset {filled[row, lane]} is not a multiple of the width, {width_bytes} "
+            f"bytes; align it or access it in narrower pieces"
+        )
+    return filled, mask
+
+
+def _count(values: NDArray[np.integer], width_bytes: int, active: BoolArray | None, rule: _Rule) -> IntArray:
+    """Apply ``rule`` to each row, once for each distinct pattern."""
+    filled, mask = _requests(values, width_bytes, active)
+    rows = len(filled)
+    if rows == 0:
+        return np.zeros(0, dtype=np.int64)
+    pattern = filled - (filled[:, :1] & -rule.period_bytes)
+    bits = None if mask is None else np.packbits(mask, axis=1, bitorder="little").view("<u4")[:, 0]
+    if _same(pattern, bits):
+        return np.full(rows, _remembered(rule, pattern[0].tobytes(), FULL_WARP if bits is None else int(bits[0])))
+    if rows <= _FEW:
+        picked, inverse = np.arange(rows), None
+    else:
+        picked, inverse = _distinct(pattern, bits)
+    if len(picked) <= _FEW:
+        blob = pattern[picked].tobytes()
+        masks = [FULL_WARP] * len(picked) if bits is None else bits[picked].tolist()
+        counts = np.array(
+            [_remembered(rule, blob[i * _ROW_BYTES : (i + 1) * _ROW_BYTES], m) for i, m in enumerate(masks)],
+            dtype=np.int64,
+        )
+    else:
+        counts = np.concatenate(
+            [
+                rule.array(pattern[part], None if mask is None else mask[part])
+                for part in (picked[start : start + _ROWS_A_CHUNK] for start in range(0, len(picked), _ROWS_A_CHUNK))
+            ]
+        )
+    return counts if inverse is None else counts[inverse]
+
+
+def _same(pattern: IntArray, bits: NDArray[np.uint32] | None) -> bool:
+    if bits is not None and (bits != bits[0]).any():
+        return False
+    if len(pattern) <= _SMALL:
+        blob = pattern.tobytes()
+        return blob == blob[:_ROW_BYTES] * len(pattern)
+    return bool((pattern == pattern[0]).all())
+
+
+def _distinct(pattern: IntArray, bits: NDArray[np.uint32] | None) -> tuple[IntArray, IntArray | None]:
+    """Rows that stand for all, and for each row its stand-in; (all rows, None) when grouping does not pay.
+
+    Rows are grouped by a 64-bit hash and then compared, so that a collision costs time and never a wrong count.
+    """
+    rows = len(pattern)
+    keys = pattern @ _MIX[:WARP_LANES]
+    if bits is not None:
+        keys += bits.astype(np.int64) * _MIX[WARP_LANES]
+    _, picked, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    if (
+        len(picked) > rows // 2
+        or not np.array_equal(pattern, pattern[picked][inverse])
+        or (bits is not None and not np.array_equal(bits, bits[picked][inverse]))
+    ):
+        return np.arange(rows), None
+    return picked, inverse
+
+
+@lru_cache(maxsize=4096)
+def _remembered(rule: _Rule, pattern: bytes, active: int) -> int:
+    return rule.scalar(np.frombuffer(pattern, dtype=np.int64), active)
+
+
+@cache
+def _wavefront_rule(width_bytes: int, merges: bool) -> _Rule:
+    space: Space = "shared" if merges else "global"
+    return _Rule(
+        WORD_BYTES,
+        lambda offsets, active: wavefronts(offsets, width_bytes, space=space, active=active),
+        lambda offsets, mask: _wavefronts_array(offsets, width_bytes, merges, mask),
+    )
+
+
+@cache
+def _sector_rule(width_bytes: int) -> _Rule:
+    return _Rule(
+        SECTOR_BYTES,
+        lambda addresses, active: sectors(addresses, width_bytes, active=active),
+        _sectors_array,
+    )
+
+
+def _log2(power: int) -> int:
+    return power.bit_length() - 1
+
+
+def _sorted(values: IntArray, mask: BoolArray | None) -> IntArray:
+    """Each row in order, inactive lanes last as ``_NOWHERE``."""
+    return np.sort(values if mask is None else np.where(mask, values, _NOWHERE), axis=1)
+
+
+def _first_of_run(ordered: IntArray) -> BoolArray:
+    """Where each new value begins, ``_NOWHERE`` left out."""
+    first = np.asarray(ordered != _NOWHERE)
+    first[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    return first
+
+
+def _tallest(rows: IntArray, columns: int, counted: BoolArray) -> IntArray:
+    """(n, L) values -> (n,) the largest number of counted ones that share value % ``columns``, a power of two."""
+    slots = (rows & (columns - 1)) + np.arange(0, len(rows) * columns, columns)[:, None]
+    hits = np.bincount(slots[counted], minlength=len(rows) * columns)
+    return np.asarray(hits.reshape(-1, columns).max(axis=1), dtype=np.int64)
+
+
+def _sectors_array(addresses: IntArray, mask: BoolArray | None) -> IntArray:
+    first = _first_of_run(_sorted(addresses >> _log2(SECTOR_BYTES), mask))
+    return np.asarray(first.sum(axis=1), dtype=np.int64)
+
+
+def _wavefronts_array(offsets: IntArray, width_bytes: int, merges: bool, mask: BoolArray | None) -> IntArray:
+    """An aligned access of ``unit`` bytes fills unit / 4 adjacent banks: count units in 128 / unit such columns."""
+    columns = group_lanes(width_bytes)
+    units = offsets >> _log2(max(width_bytes, WORD_BYTES))
+    counts = _groups(units, mask, columns, columns)
+    if merges:
+        agree = np.nonzero(_partners_agree(units, mask, 1) | _partners_agree(units, mask, 2))[0]
+        if agree.size:
+            counts[agree] = _groups(units[agree], None if mask is None else mask[agree], 2 * columns, columns)
+    return counts
+
+
+def _groups(units: IntArray, mask: BoolArray | None, lanes: int, columns: int) -> IntArray:
+    """For each row, the sum over groups of ``lanes`` lanes of the most distinct units in one column."""
+    ordered = _sorted(units.reshape(-1, lanes), None if mask is None else mask.reshape(-1, lanes))
+    tallest = _tallest(ordered, columns, _first_of_run(ordered))
+    return np.asarray(tallest.reshape(len(units), -1).sum(axis=1), dtype=np.int64)
+
+
+def _partners_agree(units: IntArray, mask: BoolArray | None, distance: int) -> BoolArray:
+    """Rows in which each pair of lanes (l, l ^ distance) has one offset or an inactive lane."""
+    pairs = units.reshape(len(units), -1, 2, distance)
+    agree = pairs[:, :, 0] == pairs[:, :, 1]
+    if mask is not None:
+        both = mask.reshape(pairs.shape)
+        agree |= ~(both[:, :, 0] & both[:, :, 1])
+    return np.asarray(agree.all(axis=(1, 2)))
+
+
+def _most_hit(addresses: IntArray, mask: BoolArray | None, block_bytes: int, columns: int) -> IntArray:
+    """For each row, the sum over aligned blocks of the most lanes on one column (word % ``columns``)."""
+    words = _sorted(addresses >> _log2(WORD_BYTES), mask)
+    block = _first_of_run(words >> _log2(block_bytes // WORD_BYTES)).cumsum(axis=1) - 1
+    blocks = int(block.max()) + 1
+    slots = (block * columns) + (words & (columns - 1)) + np.arange(len(words))[:, None] * (blocks * columns)
+    hits = np.bincount(slots[words != _NOWHERE], minlength=len(words) * blocks * columns)
+    return np.asarray(hits.reshape(len(words), blocks, columns).max(axis=2).sum(axis=1), dtype=np.int64)
+
+
+_REDUCTION_WAVEFRONTS = _Rule(
+    REDUCTION_WINDOW_BYTES,
+    lambda addresses, active: reduction_wavefronts(addresses, active=active),
+    lambda addresses, mask: _most_hit(addresses, mask, REDUCTION_WINDOW_BYTES, BANKS),
+)
+_REDUCTION_SECTORS = _Rule(
+    SECTOR_BYTES,
+    lambda addresses, active: reduction_sectors(addresses, active=active),
+    lambda addresses, mask: _most_hit(addresses, mask, SECTOR_BYTES, SECTOR_BYTES // WORD_BYTES),
+)

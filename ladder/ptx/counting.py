@@ -1,0 +1,223 @@
+"""Counts of one launch: what each memory instruction asked for and what the memory system moved for it.
+
+Asked bytes, L1 sectors and wavefronts are exact and do not depend on the order in which blocks and warps run. The L2 and
+DRAM figures are modelled, see :meth:`Counters.traffic`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ladder.memory import (
+    reduction_sectors_batch,
+    reduction_wavefronts_batch,
+    sectors_batch,
+    wavefronts_batch,
+)
+from ladder.model import Level, Quantity, Traffic
+from ladder.ptx.lanes import Group, Split, groups, rows_of_warps, split
+from ladder.ptx.memory import Buffer
+from ladder.ptx.site import Site
+
+__all__ = ["Counters"]
+
+SECTOR_BYTES = 32
+WAVEFRONT_BYTES = 128
+_REMEMBERED = 4096
+
+
+class Counters:
+    """Adds up the traffic of warp requests.
+
+    ``enter(threads, blocks)`` starts a batch of threadblocks and ``leave()`` ends it.
+    """
+
+    def __init__(self) -> None:
+        self.asked_bytes = 0
+        self.read_sectors = 0
+        self.write_sectors = 0
+        self.shared_wavefronts = {"ld": 0, "st": 0}
+        self.shared_requests = {"ld": 0, "st": 0}
+        self.global_wavefronts = 0
+        self.global_requests = 0
+        self.l2_read_sectors = 0
+        self._threads = self._blocks = 0
+        self._split: tuple[NDArray[Any] | None, Split | None] = (None, None)
+        self._known: dict[tuple[Any, ...], tuple[int, ...]] = {}
+        self._sectors_of: dict[tuple[Any, ...], NDArray[np.int64]] = {}
+        self._touched: dict[str, NDArray[np.bool_]] = {}
+        self._ever_read: dict[str, NDArray[np.bool_]] = {}
+
+    def enter(self, threads: int, blocks: int) -> None:
+        """Start a batch of ``blocks`` threadblocks of ``threads`` threads."""
+        self._threads, self._blocks = threads, blocks
+        self._split = (None, None)
+        self._touched = {}
+
+    def leave(self) -> None:
+        """End the batch: each block's distinct sectors are what its L1 had to fetch."""
+        for name, touched in self._touched.items():
+            self.l2_read_sectors += int(np.count_nonzero(touched))
+            self._ever_read.setdefault(name, np.zeros(len(touched), np.bool_))
+            self._ever_read[name] |= touched.any(axis=1)
+        self._touched = {}
+
+    def _terms(self, address: NDArray[Any]) -> Split | None:
+        if self._split[0] is not address:
+            self._split = (address, split(address, self._threads, self._blocks))
+        return self._split[1]
+
+    def shared(self, site: Site, address: NDArray[Any], mask: NDArray[np.bool_] | None) -> None:
+        """One shared-memory instruction; loads that ptxas merges count once, at their merged width."""
+        width, offset = site.width_bytes, site.offset
+        if site.fusion is not None:
+            if site.fusion.width_bytes == 0:
+                return
+            width, offset = site.fusion.width_bytes, site.fusion.offset
+        kind = "ld" if site.kind == "ld" else "st"
+        terms = self._terms(address)
+        for group in groups(mask, self._threads, self._blocks):
+            blocks = self._blocks if group.blocks is None else len(group.blocks)
+            if terms is not None:
+                key = ("shared", kind, width, offset % WAVEFRONT_BYTES, terms.thread.tobytes(), _bytes(group.lanes))
+                found = self._known.get(key)
+                if found is None:
+                    found = self._shared_rows(kind, width, terms.thread[:, None] + offset, group.lanes, 1)
+                    self._remember(key, found)
+                wavefronts, requests = (blocks * n for n in found)
+            else:
+                wavefronts, requests = self._shared_rows(kind, width, self._columns(address, group) + offset, group.lanes, blocks)
+            self.shared_wavefronts[kind] += wavefronts
+            self.shared_requests[kind] += requests
+
+    def _shared_rows(
+        self, kind: str, width: int, address: NDArray[np.int64], lanes: NDArray[np.bool_] | None, blocks: int
+    ) -> tuple[int, int]:
+        rows, active = self._rows(address, lanes, blocks)
+        wavefronts = wavefronts_batch(rows, width, space="shared", store=kind == "st", active=active)
+        return int(wavefronts.sum()), int(np.count_nonzero(active.any(axis=1)))
+
+    def global_(self, site: Site, address: NDArray[Any], mask: NDArray[np.bool_] | None, buffer: Buffer) -> None:
+        """One global-memory instruction whose lanes all fall in ``buffer``."""
+        terms = self._terms(address)
+        for group in groups(mask, self._threads, self._blocks):
+            if terms is None:
+                blocks = self._blocks if group.blocks is None else len(group.blocks)
+                columns = self._columns(address, group) + site.offset
+                self._add(site, self._global_rows(site, columns, group.lanes, blocks), 1)
+                self._touch(site, buffer, columns, group)
+                continue
+            base = (terms.block if group.blocks is None else terms.block[group.blocks]) + site.offset
+            residues = base % SECTOR_BYTES
+            for residue in np.unique(residues):
+                here = residues == residue
+                key = (site.kind, site.width_bytes, int(residue), terms.thread.tobytes(), _bytes(group.lanes))
+                found = self._known.get(key)
+                if found is None:
+                    found = self._global_rows(site, terms.thread[:, None] + residue, group.lanes, 1)
+                    self._remember(key, found)
+                    relative = terms.thread if group.lanes is None else terms.thread[group.lanes]
+                    self._sectors_of[key] = np.unique(_sectors_spanned(relative + residue, site.width_bytes))
+                self._add(site, found, int(np.count_nonzero(here)))
+                if site.kind != "st" and site.kind != "red":
+                    blocks_here = np.arange(self._blocks) if group.blocks is None else group.blocks
+                    starts = (base[here] - residue - buffer.start) // SECTOR_BYTES
+                    self._map(buffer)[self._sectors_of[key][:, None] + starts, blocks_here[here]] = True
+
+    def _global_rows(
+        self, site: Site, address: NDArray[np.int64], lanes: NDArray[np.bool_] | None, blocks: int
+    ) -> tuple[int, ...]:
+        rows, active = self._rows(address, lanes, blocks)
+        width = site.width_bytes
+        if site.kind in {"red", "atom"}:
+            sectors = reduction_sectors_batch(rows, width, active=active)
+            wavefronts = reduction_wavefronts_batch(rows, width, active=active)
+        else:
+            sectors = sectors_batch(rows, width, active=active)
+            wavefronts = wavefronts_batch(rows, width, space="global", store=site.kind == "st", active=active)
+        requests = int(np.count_nonzero(active.any(axis=1)))
+        return int(np.count_nonzero(active)) * width, int(sectors.sum()), int(wavefronts.sum()), requests
+
+    def _add(self, site: Site, found: tuple[int, ...], times: int) -> None:
+        asked, sectors, wavefronts, requests = (n * times for n in found)
+        self.asked_bytes += asked
+        self.global_wavefronts += wavefronts
+        self.global_requests += requests
+        if site.kind == "ld":
+            self.read_sectors += sectors
+        else:
+            self.write_sectors += sectors
+
+    def _rows(
+        self, address: NDArray[np.int64], lanes: NDArray[np.bool_] | None, blocks: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """(T, blocks) addresses -> (warps * blocks, 32), with the lanes that take part."""
+        active = np.ones(self._threads, np.bool_) if lanes is None else lanes
+        warps = rows_of_warps(address, self._threads)
+        active_warps = rows_of_warps(active, self._threads)
+        rows = np.ascontiguousarray(np.moveaxis(warps, 2, 0)).reshape(-1, 32)
+        return rows, np.broadcast_to(active_warps, (blocks, *active_warps.shape)).reshape(-1, 32)
+
+    def _columns(self, address: NDArray[Any], group: Group) -> NDArray[np.int64]:
+        whole = np.broadcast_to(address, (self._threads, self._blocks))
+        return (whole if group.blocks is None else whole[:, group.blocks]).astype(np.int64)
+
+    def _map(self, buffer: Buffer) -> NDArray[np.bool_]:
+        if buffer.name not in self._touched:
+            self._touched[buffer.name] = np.zeros((buffer.sectors, self._blocks), np.bool_)
+        return self._touched[buffer.name]
+
+    def _touch(self, site: Site, buffer: Buffer, columns: NDArray[np.int64], group: Group) -> None:
+        if site.kind in {"st", "red"}:
+            return
+        blocks = np.arange(self._blocks) if group.blocks is None else group.blocks
+        lanes = slice(None) if group.lanes is None else group.lanes
+        first = (columns[lanes] - buffer.start) // SECTOR_BYTES
+        self._map(buffer)[first, np.broadcast_to(blocks, first.shape)] = True
+
+    def _remember(self, key: tuple[Any, ...], found: tuple[int, ...]) -> None:
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+            self._sectors_of.clear()
+        self._known[key] = found
+
+    def traffic(self, *, footprint_bytes: int, written_bytes: int, l2_bytes: int) -> Traffic:
+        """The launch's traffic.
+
+        L2: an L1 that keeps what one threadblock reads again and forgets it afterwards; stores and reductions go
+        through. DRAM: every sector read comes in once; what is written stays in L2 when the footprint fits there and
+        leaves once when it does not. Both are labelled modelled.
+        """
+        compulsory = sum(int(np.count_nonzero(seen)) for seen in self._ever_read.values()) * SECTOR_BYTES
+        dram = compulsory + (written_bytes if footprint_bytes > l2_bytes else 0)
+        wavefronts = sum(self.shared_wavefronts.values())
+        levels: dict[Level, Quantity] = {
+            "asked": Quantity(bytes=self.asked_bytes, origin="emulated"),
+            "l1": Quantity(bytes=(self.read_sectors + self.write_sectors) * SECTOR_BYTES, origin="emulated"),
+            "l2": Quantity(bytes=(self.l2_read_sectors + self.write_sectors) * SECTOR_BYTES, origin="modelled"),
+            "dram": Quantity(bytes=dram, origin="modelled"),
+            "shared": Quantity(bytes=wavefronts * WAVEFRONT_BYTES, origin="emulated"),
+            "sm": Quantity(bytes=(wavefronts + self.global_wavefronts) * WAVEFRONT_BYTES, origin="emulated"),
+        }
+        return Traffic(
+            levels=levels,
+            wavefronts_ld=self.shared_wavefronts["ld"],
+            wavefronts_st=self.shared_wavefronts["st"],
+            requests_ld=self.shared_requests["ld"],
+            requests_st=self.shared_requests["st"],
+            global_wavefronts=self.global_wavefronts,
+            global_requests=self.global_requests,
+        )
+
+
+def _bytes(lanes: NDArray[np.bool_] | None) -> bytes | None:
+    return None if lanes is None else lanes.tobytes()
+
+
+def _sectors_spanned(address: NDArray[np.int64], width_bytes: int) -> NDArray[np.int64]:
+    """Sectors of aligned accesses: none straddles a boundary, as no width exceeds 32 bytes."""
+    del width_bytes
+    return address // SECTOR_BYTES
