@@ -12,7 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["add32", "bfe", "bfi", "canonical", "div_signed", "float_to_int", "fma32", "mul32", "prmt", "rem_signed", "shf", "shl", "shr", "sub32"]
+__all__ = [
+    "add32",
+    "bfe",
+    "bfi",
+    "canonical",
+    "div_signed",
+    "float_to_int",
+    "fma32",
+    "mul32",
+    "prmt",
+    "rem_signed",
+    "shf",
+    "shl",
+    "shr",
+    "sub32",
+]
 
 Array = NDArray[Any]
 
@@ -24,7 +39,7 @@ _ONE = np.uint64(1)
 
 
 def fma32(a: Array, b: Array, c: Array) -> Array:
-    """a * b + c in float32 with a single rounding.
+    """A * b + c in float32 with a single rounding.
 
     The product of two float32 is exact in float64. The float64 sum rounds once, the cast a second time: the two
     roundings differ from one only when the float64 sum sits on a midpoint between two float32 (its low 29 bits are
@@ -43,7 +58,9 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
 
 def _repair(a: Array, b: Array, c: Array, total: Array, out: Array) -> Array:
     magnitude = np.abs(total)
-    doubtful = (np.bitwise_and(total.view(np.uint64), _LOW_HALF) == _MIDPOINT) | ((magnitude < _TINY32) & (magnitude > 0))
+    doubtful = (np.bitwise_and(total.view(np.uint64), _LOW_HALF) == _MIDPOINT) | (
+        (magnitude < _TINY32) & (magnitude > 0)
+    )
     doubtful &= np.isfinite(total)
     if doubtful.any():
         a, b, c = (np.broadcast_to(x, total.shape)[doubtful].astype(np.float64) for x in (a, b, c))
@@ -52,7 +69,7 @@ def _repair(a: Array, b: Array, c: Array, total: Array, out: Array) -> Array:
 
 
 def _fma_to_odd(a: Array, b: Array, c: Array) -> Array:
-    """Round a * b + c to odd in float64, then to float32: 53 >= 2 * 24 + 2 bits, so the second rounding is the only one.
+    """Round a * b + c to odd in float64, then to float32: 53 >= 2 * 24 + 2 bits, so only the second rounding counts.
 
     Source: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to
     odd", IEEE Trans. Computers 57(4), 2008.
@@ -85,30 +102,32 @@ def canonical(x: Array) -> Array:
 
 
 def add32(a: Array, b: Array) -> Array:
-    """a + b in float32."""
+    """A + b in float32."""
     return canonical(a + b)
 
 
 def sub32(a: Array, b: Array) -> Array:
-    """a - b in float32."""
+    """A - b in float32."""
     return canonical(a - b)
 
 
 def mul32(a: Array, b: Array) -> Array:
-    """a * b in float32."""
+    """A * b in float32."""
     return canonical(a * b)
 
 
 def unordered(a: Array, b: Array) -> Array:
     """Where either side is NaN."""
-    return np.isnan(a) | np.isnan(b)
+    either: Array = np.isnan(a) | np.isnan(b)
+    return either
 
 
 def extend(a: Array, dtype: Any) -> Array:
     """Widen or narrow an integer array: zeros for unsigned sources, the sign for signed ones."""
     wanted = np.dtype(dtype)
     signed = np.dtype(f"{a.dtype.kind}{wanted.itemsize}")
-    return a.astype(signed).view(wanted)
+    widened: Array = a.astype(signed).view(wanted)
+    return widened
 
 
 def pack(items: list[Array], dtype: Any) -> Array:
@@ -123,14 +142,16 @@ def pack(items: list[Array], dtype: Any) -> Array:
 def unpack(a: Array, position: int, dtype: Any) -> Array:
     """Part ``position`` of a word (``mov.b64 {a, b}, d``)."""
     bits = np.dtype(dtype).itemsize * 8
-    return (a >> np.array(bits * position, a.dtype)).astype(dtype)
+    part: Array = (a >> np.array(bits * position, a.dtype)).astype(dtype)
+    return part
 
 
 def mul_high(a: Array, b: Array) -> Array:
     """The upper half of the full product."""
     if a.dtype.itemsize < 8:
         wide = np.dtype(f"{a.dtype.kind}{2 * a.dtype.itemsize}")
-        return ((a.astype(wide) * b.astype(wide)) >> np.array(8 * a.dtype.itemsize, wide)).astype(a.dtype)
+        upper: Array = ((a.astype(wide) * b.astype(wide)) >> np.array(8 * a.dtype.itemsize, wide)).astype(a.dtype)
+        return upper
     mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     x, y = a.view(np.uint64), b.view(np.uint64)
     low = (x & mask) * (y & mask)
@@ -178,7 +199,7 @@ def remainder(a: Array, b: Array) -> Array:
 
 
 def div_signed(a: Array, b: Array) -> Array:
-    """Quotient truncated towards zero, as C's; x / 0 is all ones as on the GPU, lanes that do not matter may hold it."""
+    """Quotient truncated towards zero, as C's; x / 0 is all ones, as on the GPU."""
     zero = b == 0
     safe = np.where(zero, 1, b).astype(b.dtype)
     quotient = np.floor_divide(a, safe)
@@ -217,7 +238,7 @@ def shr(a: Array, amount: Array) -> Array:
     """Right shift, arithmetic for signed arrays; amounts past the width shift everything out (PTX clamps)."""
     width = a.dtype.itemsize * 8
     clamped = np.minimum(amount, width - 1).astype(a.dtype)
-    shifted = np.right_shift(a, clamped)
+    shifted: Array = np.right_shift(a, clamped)
     if a.dtype.kind == "i":
         return shifted
     return np.where(amount >= width, np.zeros((), a.dtype), shifted)
@@ -241,12 +262,19 @@ def bfe(a: Array, position: Array, length: Array) -> Array:
     unsigned = a.view(np.dtype(f"u{a.dtype.itemsize}")).astype(np.uint64)
     field = unsigned >> np.minimum(pos, width - 1).astype(np.uint64)
     field = np.where(pos >= width, np.uint64(0), field)
-    keep = np.where(size >= 64, np.uint64(2**64 - 1), (np.uint64(1) << np.minimum(size, 63).astype(np.uint64)) - np.uint64(1))
+    keep = np.where(
+        size >= 64, np.uint64(2**64 - 1), (np.uint64(1) << np.minimum(size, 63).astype(np.uint64)) - np.uint64(1)
+    )
     field = field & keep
     if a.dtype.kind == "i":
         sign = (unsigned >> np.maximum(np.minimum(top, width - 1), 0).astype(np.uint64)) & _ONE
         field = np.where((size > 0) & (sign == 1), field | ~keep, field)
-    return np.where(size == 0, np.uint64(0), field).astype(unsigned.dtype).astype(np.dtype(f"u{a.dtype.itemsize}")).view(a.dtype)
+    return (
+        np.where(size == 0, np.uint64(0), field)
+        .astype(unsigned.dtype)
+        .astype(np.dtype(f"u{a.dtype.itemsize}"))
+        .view(a.dtype)
+    )
 
 
 def bfi(a: Array, b: Array, position: Array, length: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Atomic updates, lane after lane in order of block and thread. A GPU's order is free: compare sums with a tolerance."""
+"""Atomic updates, lane after lane in order of block and thread. A GPU's order is free: sums may differ in rounding."""
 
 from __future__ import annotations
 
@@ -14,10 +14,19 @@ __all__ = ["apply_global", "apply_shared"]
 
 Array = NDArray[Any]
 
-_UFUNC = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+_UFUNC = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
 
 
-def apply_global(site: Site, view: Array, index: NDArray[np.int64], values: tuple[Array, ...], lanes: NDArray[np.bool_]) -> Array:
+def apply_global(
+    site: Site, view: Array, index: NDArray[np.int64], values: tuple[Array, ...], lanes: NDArray[np.bool_]
+) -> Array:
     """Update ``view[index]`` in the active lanes; returns the old values, zeros where nobody reads them."""
     where = np.nonzero(lanes.T)
     thread, block = where[1], where[0]
@@ -35,7 +44,9 @@ def apply_global(site: Site, view: Array, index: NDArray[np.int64], values: tupl
     return old
 
 
-def apply_shared(site: Site, words: NDArray[np.uint32], byte: NDArray[np.int64], values: tuple[Array, ...], lanes: NDArray[np.bool_]) -> Array:
+def apply_shared(
+    site: Site, words: NDArray[np.uint32], byte: NDArray[np.int64], values: tuple[Array, ...], lanes: NDArray[np.bool_]
+) -> Array:
     """The same on the (words, blocks) array of shared memory."""
     columns = words.shape[1]
     index = (byte >> 2) * columns + np.arange(columns)[None, :]
@@ -46,10 +57,11 @@ def _step(site: Site) -> Callable[..., Any]:
     """One atomic operation on scalars (PTX ISA, ``atom``)."""
     operation = site.operation
     if operation in _UFUNC:
-        return _UFUNC[operation]
-    return {
+        return lambda old, value: _UFUNC[operation](old, value)
+    steps: dict[str, Callable[..., Any]] = {
         "exch": lambda _old, new: new,
         "cas": lambda old, compare, new: new if old == compare else old,
         "inc": lambda old, limit: site.dtype.type(0) if old >= limit else old + site.dtype.type(1),
         "dec": lambda old, limit: limit if old == 0 or old > limit else old - site.dtype.type(1),
-    }[operation]
+    }
+    return steps[operation]

@@ -1,7 +1,7 @@
 """Counts of one launch: what each memory instruction asked for and what the memory system moved for it.
 
-Asked bytes, L1 sectors and wavefronts are exact and do not depend on the order in which blocks and warps run. The L2 and
-DRAM figures are modelled, see :meth:`Counters.traffic`.
+Asked bytes, L1 sectors and wavefronts are exact and do not depend on the order in which blocks and warps run. The L2
+and DRAM figures are modelled, see :meth:`Counters.traffic`.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Counters:
         """End the batch: each block's distinct sectors are what its L1 had to fetch."""
         for name, touched in self._touched.items():
             self.l2_read_sectors += int(np.count_nonzero(touched))
-            self._ever_read.setdefault(name, np.zeros(len(touched), np.bool_))
-            self._ever_read[name] |= touched.any(axis=1)
+            seen = self._seen(name, len(touched))
+            seen |= touched.any(axis=1)
         self._touched = {}
 
     def _terms(self, address: NDArray[Any]) -> Split | None:
@@ -89,7 +89,9 @@ class Counters:
                     self._remember(key, found)
                 wavefronts, requests = (blocks * n for n in found)
             else:
-                wavefronts, requests = self._shared_rows(kind, width, self._columns(address, group) + offset, group.lanes, blocks)
+                wavefronts, requests = self._shared_rows(
+                    kind, width, self._columns(address, group) + offset, group.lanes, blocks
+                )
             self.shared_wavefronts[kind] += wavefronts
             self.shared_requests[kind] += requests
 
@@ -108,7 +110,12 @@ class Counters:
                 blocks = self._blocks if group.blocks is None else len(group.blocks)
                 columns = self._columns(address, group) + site.offset
                 self._add(site, self._global_rows(site, columns, group.lanes, blocks), 1)
-                self._touch(site, buffer, columns, group)
+                if site.kind != "st":
+                    lanes = slice(None) if group.lanes is None else group.lanes
+                    sectors = (columns[lanes] - buffer.start) // SECTOR_BYTES
+                    self._touch(
+                        site, buffer, sectors, np.arange(self._blocks) if group.blocks is None else group.blocks
+                    )
                 continue
             base = (terms.block if group.blocks is None else terms.block[group.blocks]) + site.offset
             residues = base % SECTOR_BYTES
@@ -120,12 +127,13 @@ class Counters:
                     found = self._global_rows(site, terms.thread[:, None] + residue, group.lanes, 1)
                     self._remember(key, found)
                     relative = terms.thread if group.lanes is None else terms.thread[group.lanes]
-                    self._sectors_of[key] = np.unique(_sectors_spanned(relative + residue, site.width_bytes))
+                    # No access straddles a sector: its width divides 32 and it is aligned.
+                    self._sectors_of[key] = np.unique((relative + residue) // SECTOR_BYTES)
                 self._add(site, found, int(np.count_nonzero(here)))
-                if site.kind != "st" and site.kind != "red":
+                if site.kind != "st":
                     blocks_here = np.arange(self._blocks) if group.blocks is None else group.blocks
                     starts = (base[here] - residue - buffer.start) // SECTOR_BYTES
-                    self._map(buffer)[self._sectors_of[key][:, None] + starts, blocks_here[here]] = True
+                    self._touch(site, buffer, self._sectors_of[key][:, None] + starts, blocks_here[here])
 
     def _global_rows(
         self, site: Site, address: NDArray[np.int64], lanes: NDArray[np.bool_] | None, blocks: int
@@ -165,18 +173,18 @@ class Counters:
         whole = np.broadcast_to(address, (self._threads, self._blocks))
         return (whole if group.blocks is None else whole[:, group.blocks]).astype(np.int64)
 
-    def _map(self, buffer: Buffer) -> NDArray[np.bool_]:
-        if buffer.name not in self._touched:
-            self._touched[buffer.name] = np.zeros((buffer.sectors, self._blocks), np.bool_)
-        return self._touched[buffer.name]
+    def _touch(self, site: Site, buffer: Buffer, sectors: NDArray[np.int64], blocks: NDArray[np.intp]) -> None:
+        """Note the sectors (S, blocks) that a load or an atomic needs from below."""
+        if site.kind == "ld":
+            if buffer.name not in self._touched:
+                self._touched[buffer.name] = np.zeros((buffer.sectors, self._blocks), np.bool_)
+            self._touched[buffer.name][sectors, np.broadcast_to(blocks, sectors.shape)] = True
+        else:
+            # Atomics run in L2, which must first fetch what they change.
+            self._seen(buffer.name, buffer.sectors)[sectors] = True
 
-    def _touch(self, site: Site, buffer: Buffer, columns: NDArray[np.int64], group: Group) -> None:
-        if site.kind in {"st", "red"}:
-            return
-        blocks = np.arange(self._blocks) if group.blocks is None else group.blocks
-        lanes = slice(None) if group.lanes is None else group.lanes
-        first = (columns[lanes] - buffer.start) // SECTOR_BYTES
-        self._map(buffer)[first, np.broadcast_to(blocks, first.shape)] = True
+    def _seen(self, name: str, sectors: int) -> NDArray[np.bool_]:
+        return self._ever_read.setdefault(name, np.zeros(sectors, np.bool_))
 
     def _remember(self, key: tuple[Any, ...], found: tuple[int, ...]) -> None:
         if len(self._known) >= _REMEMBERED:
@@ -188,8 +196,8 @@ class Counters:
         """The launch's traffic.
 
         L2: an L1 that keeps what one threadblock reads again and forgets it afterwards; stores and reductions go
-        through. DRAM: every sector read comes in once; what is written stays in L2 when the footprint fits there and
-        leaves once when it does not. Both are labelled modelled.
+        through. DRAM: every sector read or updated comes in once; what is written stays in L2 when the footprint fits there
+        and leaves once when it does not. Both are labelled modelled.
         """
         compulsory = sum(int(np.count_nonzero(seen)) for seen in self._ever_read.values()) * SECTOR_BYTES
         dram = compulsory + (written_bytes if footprint_bytes > l2_bytes else 0)
@@ -215,9 +223,3 @@ class Counters:
 
 def _bytes(lanes: NDArray[np.bool_] | None) -> bytes | None:
     return None if lanes is None else lanes.tobytes()
-
-
-def _sectors_spanned(address: NDArray[np.int64], width_bytes: int) -> NDArray[np.int64]:
-    """Sectors of aligned accesses: none straddles a boundary, as no width exceeds 32 bytes."""
-    del width_bytes
-    return address // SECTOR_BYTES

@@ -1,7 +1,7 @@
 """What ptxas does to shared loads: four scalar loads of consecutive words become one LDS.128.
 
-PTX keeps the loads of an unrolled loop apart; the machine code issues one 16-byte load where it can prove alignment. The
-bank wavefronts are those of the machine code, so the counters must see the merged request. The rule: four 4-byte loads
+PTX keeps the loads of an unrolled loop apart; the machine code issues one 16-byte load where it can prove alignment.
+The bank wavefronts are those of the machine code, so the counters must see the merged request. The rule: four 4-byte loads
 in one basic block off the same base register, at offsets o, o+4, o+8, o+12 with o divisible by 16, a base that is
 provably 16-byte aligned, and no shared store in between. Tested against the LDS widths of the cubin.
 """
@@ -21,7 +21,7 @@ _MANY = 64
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """``width_bytes`` of the merged request for its first load, 0 for the loads it absorbs. ``offset`` is where it starts."""
+    """``width_bytes`` of the merged request on its first load, 0 on those it absorbs; ``offset`` is where it starts."""
 
     width_bytes: int
     offset: int
@@ -133,4 +133,3 @@ def _result(instruction: Instruction, of: Callable[[Operand], int]) -> int:
             return min(of(sources[0]), of(sources[1]))
         case _:
             return 0
-

@@ -28,7 +28,7 @@ class Split(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Blocks that share one set of active lanes: ``lanes`` (T,) bool or None for all, ``blocks`` indices or None for all."""
+    """Blocks with one set of active lanes: ``lanes`` (T,) bool and ``blocks`` indices, either None for all."""
 
     lanes: Bool | None
     blocks: NDArray[np.intp] | None

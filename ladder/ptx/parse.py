@@ -1,7 +1,7 @@
 """PTX text -> functions of instructions. Nothing is interpreted here.
 
 The grammar is the subset that NVRTC prints and inline ``asm`` may add: one statement a line or several, nested
-``{ }`` scopes with their own registers, vector operands, predicates and ``.loc`` line marks (PTX ISA, chapters 4 and 5).
+``{ }`` scopes with their own registers, vector operands, predicates and ``.loc`` line marks (PTX ISA, chapters 4, 5).
 """
 
 from __future__ import annotations
@@ -159,8 +159,12 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)\s*\(([^)]*)\)([^{;]*)\{", re.S)
-_PARAM = re.compile(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr\S*\s+(?:\.\w+\s+)*(?:\d+\s+)?)?([\w$.]+)(?:\[(\d+)\])?")
-_STATEMENT = re.compile(r"\s*(?:(?P<label>[\w$.%]+)\s*:(?!:)|(?P<open>\{)|(?P<close>\})|(?P<text>[^;{}]*(?:\{[^}]*\}[^;{}]*)*);)", re.S)
+_PARAM = re.compile(
+    r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr\S*\s+(?:\.\w+\s+)*(?:\d+\s+)?)?([\w$.]+)(?:\[(\d+)\])?"
+)
+_STATEMENT = re.compile(
+    r"\s*(?:(?P<label>[\w$.%]+)\s*:(?!:)|(?P<open>\{)|(?P<close>\})|(?P<text>[^;{}]*(?:\{[^}]*\}[^;{}]*)*);)", re.S
+)
 _VARIABLE = re.compile(r"\.(shared|local)\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$.]+)\s*(?:\[(\d*)\])?")
 _EXTERN = re.compile(r"\.extern\s+\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$.]+)\s*\[\s*\]\s*;")
 _MODULE_SHARED = re.compile(r"^\s*(?:\.(?:visible|weak|common)\s+)?(\.shared\s+[^;{]*);", re.M)

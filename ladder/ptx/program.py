@@ -18,6 +18,7 @@ from ladder.errors import UnsupportedPtxError
 from ladder.ptx import arith
 from ladder.ptx.emit import Emitter
 from ladder.ptx.fuse import fuse_shared_loads
+from ladder.ptx.opcodes import emit
 from ladder.ptx.parse import Function, Immediate, Instruction, Symbol, destinations, registers_of, sources
 from ladder.ptx.site import DTYPE, LOCAL_BASE, Site
 
@@ -26,13 +27,22 @@ __all__ = ["Block", "Program", "build"]
 Array = NDArray[Any]
 
 BRANCHES = ("bra", "ret", "exit")
-BARRIERS = ("bar.sync", "barrier.sync", "barrier.sync.aligned", "bar.cta.sync", "barrier.cta.sync", "barrier.cta.sync.aligned")
+BARRIERS = (
+    "bar.sync",
+    "barrier.sync",
+    "barrier.sync.aligned",
+    "bar.cta.sync",
+    "barrier.cta.sync",
+    "barrier.cta.sync.aligned",
+)
+
+
 @dataclass(slots=True)
 class Block:
     """A basic block. ``run`` serves all lanes, ``run_masked`` some of them.
 
-    ``end`` is ``"fall"``, ``"bra"``, ``"ret"`` or ``"bar"``; ``guard`` the slot of the branch's predicate and whether it
-    is negated; ``live_in`` a bit per slot that may be read from here on.
+    ``end`` is ``"fall"``, ``"bra"``, ``"ret"`` or ``"bar"``; ``guard`` the slot of the branch's predicate and whether
+    it is negated; ``live_in`` a bit per slot that may be read from here on.
     """
 
     start: int
@@ -77,12 +87,14 @@ def build(function: Function) -> Program:
         for masked in (False, True):
             emitter.begin(masked=masked)
             for position, instruction in enumerate(body):
-                emitter.emit(instruction, block.start + position, fusions.get(block.start + position))
+                emit(emitter, instruction, block.start + position, fusions.get(block.start + position))
             name, extra = (f"masked_{index}", ", M") if masked else (f"full_{index}", "")
-            source.append(f"def {name}(m, R{extra}):\n" + "".join(f"    {line}\n" for line in (emitter.lines or ["pass"])))
+            source.append(
+                f"def {name}(m, R{extra}):\n" + "".join(f"    {line}\n" for line in (emitter.lines or ["pass"]))
+            )
     namespace: dict[str, Any] = {"np": np, "A": arith, "S": emitter.sites}
     namespace |= {name: getattr(np, name) for name in set(DTYPE.values()) if name != "bool"}
-    exec(compile("\n".join(source), f"<{function.name}>", "exec"), namespace)  # noqa: S102
+    exec(compile("\n".join(source), f"<{function.name}>", "exec"), namespace)
     for index, block in enumerate(blocks):
         block.run, block.run_masked = namespace[f"full_{index}"], namespace[f"masked_{index}"]
     _liveness(blocks, emitter.slots)

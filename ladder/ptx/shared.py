@@ -93,7 +93,8 @@ class SharedMemory:
         size = dtype.itemsize
         if size == 8:
             low, high = self._get(byte, np.dtype(np.uint32)), self._get(byte + 4, np.dtype(np.uint32))
-            return ((high.astype(np.uint64) << np.uint64(32)) | low).view(dtype)
+            both: NDArray[Any] = ((high.astype(np.uint64) << np.uint64(32)) | low).view(dtype)
+            return both
         words = self._floats if dtype == np.float32 else self.words
         index = byte >> 2
         got: NDArray[Any] = words.take(index[:, 0], axis=0) if index.shape[1] == 1 else words[index, self._columns]
@@ -127,7 +128,10 @@ class SharedMemory:
             if mask is not None:
                 lanes = np.flatnonzero(np.broadcast_to(mask[:, 0], len(rows)) if len(rows) > 1 else mask[:, 0])
                 if len(rows) == 1:
-                    rows, lanes = np.broadcast_to(rows, (self.threads,)), np.flatnonzero(np.broadcast_to(mask[:, 0], (self.threads,)))
+                    rows, lanes = (
+                        np.broadcast_to(rows, (self.threads,)),
+                        np.flatnonzero(np.broadcast_to(mask[:, 0], (self.threads,))),
+                    )
                 rows = rows[lanes]
                 bits = bits[lanes] if bits.shape[0] > 1 else bits
             self.words[rows] = bits
@@ -135,7 +139,9 @@ class SharedMemory:
         shape = (self.threads, self.blocks)
         chosen = np.ones(shape, np.bool_) if mask is None else np.broadcast_to(mask, shape)
         where_t, where_b = np.nonzero(chosen)
-        self.words[np.broadcast_to(index, shape)[where_t, where_b], where_b] = np.broadcast_to(bits, shape)[where_t, where_b]
+        self.words[np.broadcast_to(index, shape)[where_t, where_b], where_b] = np.broadcast_to(bits, shape)[
+            where_t, where_b
+        ]
 
     # Faults -----------------------------------------------------------------------------------------------------
 
@@ -166,8 +172,12 @@ class SharedMemory:
 
     def _seen(self, unit: Int) -> Bool:
         if self._written.shape[1] == 1:
-            return self._written[unit, 0]
-        return self._written[unit[:, 0]] if unit.shape[1] == 1 else self._written[unit, self._columns]
+            seen: Bool = self._written[unit, 0]
+        elif unit.shape[1] == 1:
+            seen = self._written[unit[:, 0]]
+        else:
+            seen = self._written[unit, self._columns]
+        return seen
 
     def _refuse(self, site: Site, byte: Int, bad: Bool, mask: Bool | None, kind: str) -> None:
         if mask is not None and bad.any():
@@ -182,7 +192,9 @@ class SharedMemory:
             "misaligned": f"{site.width_bytes}-byte shared access at byte {at} ({self._variable(at)})",
             "uninitialised": f"read of shared memory that nobody wrote, {self._variable(at)}",
         }[kind]
-        raise KernelFaultError(kind, site.where, f"{what}, by thread {self._thread(thread)} of block {self._block(block)}")
+        raise KernelFaultError(
+            kind, site.where, f"{what}, by thread {self._thread(thread)} of block {self._block(block)}"
+        )
 
     def _mark(self, byte: Int, mask: Bool | None, width_bytes: int) -> None:
         shape = (self.threads, self.blocks)
@@ -214,7 +226,8 @@ class SharedMemory:
             self._judge(self._open)
             self._open, self._warps_synced = [], False
             return
-        mine, rest = [], []
+        mine: list[_Access] = []
+        rest: list[_Access] = []
         for access in self._open:
             mask = np.broadcast_to(True if access.mask is None else access.mask, (self.threads, self.blocks))
             for chosen, kept in ((mine, mask & blocks), (rest, mask & ~blocks)):
@@ -226,7 +239,11 @@ class SharedMemory:
     def _judge(self, accesses: list[_Access]) -> None:
         if not any(a.site.kind != "ld" for a in accesses):
             return
-        columns = 1 if all(a.byte.shape[1] == 1 and (a.mask is None or a.mask.shape[1] == 1) for a in accesses) else self.blocks
+        columns = (
+            1
+            if all(a.byte.shape[1] == 1 and (a.mask is None or a.mask.shape[1] == 1) for a in accesses)
+            else self.blocks
+        )
         keys: dict[bool, list[Int]] = {False: [], True: []}
         lanes: dict[bool, list[Int]] = {False: [], True: []}
         for access in accesses:
@@ -263,7 +280,10 @@ class SharedMemory:
             for second, other in entries[position + 1 :]:
                 if lane == other or (first.site.kind == "ld" and second.site.kind == "ld"):
                     continue
-                if first.site.kind == second.site.kind == "atom" or {first.site.kind, second.site.kind} <= {"atom", "red"}:
+                if first.site.kind == second.site.kind == "atom" or {first.site.kind, second.site.kind} <= {
+                    "atom",
+                    "red",
+                }:
                     continue
                 same_warp = lane // 32 == other // 32
                 if same_warp and first.warp_epoch[lane // 32] != second.warp_epoch[lane // 32]:
@@ -281,5 +301,6 @@ class SharedMemory:
             second.site.where,
             f"{self._variable(at)} is {verb[first.site.kind]} by thread {self._thread(lane)} at {first.site.where} and "
             f"{verb[second.site.kind]} by thread {self._thread(other)} at {second.site.where}, block "
-            f"{self._block(column)}, with no barrier between. Add {'__syncwarp()' if same_warp else '__syncthreads()'}.",
+            f"{self._block(column)}, with no barrier between. "
+            f"Add {'__syncwarp()' if same_warp else '__syncthreads()'}.",
         )
