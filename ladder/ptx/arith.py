@@ -161,7 +161,8 @@ def mul_high(a: Array, b: Array) -> Array:
     if a.dtype.kind == "i":
         # Two's complement: a negative factor stands for itself + 2^64.
         high = high - np.where(a < 0, y, np.uint64(0)) - np.where(b < 0, x, np.uint64(0))
-    return high.view(a.dtype)
+    product: Array = high.view(a.dtype)
+    return product
 
 
 def popc(a: Array) -> Array:

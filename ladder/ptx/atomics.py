@@ -56,9 +56,8 @@ def apply_shared(
 def _step(site: Site) -> Callable[..., Any]:
     """One atomic operation on scalars (PTX ISA, ``atom``)."""
     operation = site.operation
-    if operation in _UFUNC:
-        return lambda old, value: _UFUNC[operation](old, value)
     steps: dict[str, Callable[..., Any]] = {
+        **_UFUNC,
         "exch": lambda _old, new: new,
         "cas": lambda old, compare, new: new if old == compare else old,
         "inc": lambda old, limit: site.dtype.type(0) if old >= limit else old + site.dtype.type(1),

@@ -196,8 +196,8 @@ class Counters:
         """The launch's traffic.
 
         L2: an L1 that keeps what one threadblock reads again and forgets it afterwards; stores and reductions go
-        through. DRAM: every sector read or updated comes in once; what is written stays in L2 when the footprint fits there
-        and leaves once when it does not. Both are labelled modelled.
+        through. DRAM: every sector read or updated comes in once; what is written stays in L2 when the footprint
+        fits there and leaves once when it does not. Both are labelled modelled.
         """
         compulsory = sum(int(np.count_nonzero(seen)) for seen in self._ever_read.values()) * SECTOR_BYTES
         dram = compulsory + (written_bytes if footprint_bytes > l2_bytes else 0)

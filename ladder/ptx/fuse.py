@@ -1,8 +1,8 @@
 """What ptxas does to shared loads: four scalar loads of consecutive words become one LDS.128.
 
 PTX keeps the loads of an unrolled loop apart; the machine code issues one 16-byte load where it can prove alignment.
-The bank wavefronts are those of the machine code, so the counters must see the merged request. The rule: four 4-byte loads
-in one basic block off the same base register, at offsets o, o+4, o+8, o+12 with o divisible by 16, a base that is
+The bank wavefronts are those of the machine code, so the counters must see the merged request. The rule: four 4-byte
+loads in one basic block off the same base register, at offsets o, o+4, o+8, o+12 with o divisible by 16, a base that is
 provably 16-byte aligned, and no shared store in between. Tested against the LDS widths of the cubin.
 """
 

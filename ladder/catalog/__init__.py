@@ -1,0 +1,136 @@
+"""The catalogue of rungs: the sorted directory of ``.cu`` files, plus any file the user names.
+
+A rung is one file: prose, a TOML declaration in its comments, and the kernel. Nothing is registered anywhere else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.resources
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ladder.catalog._build import ARGUMENTS, KEYS, build
+from ladder.catalog._declaration import read_declaration
+from ladder.errors import CatalogError, UnknownRungError
+from ladder.model import Kind, Rung
+
+__all__ = ["ARGUMENTS", "KEYS", "cuda_src", "find", "load_catalog", "parse_file", "prose_fields"]
+
+_FIELD = re.compile(r"([A-Z][a-z]+) {2,}(\S.*)")
+
+
+def cuda_src() -> Path:
+    """The folder of the CUDA sources: inside an installed package, or beside it in a checkout.
+
+    Raises:
+        CatalogError: neither is there.
+    """
+    package = Path(str(importlib.resources.files("ladder")))
+    candidates = (package / "cuda_src", package.parent / "cuda_src")
+    for candidate in candidates:
+        if (candidate / "rungs").is_dir():
+            return candidate
+    raise CatalogError(f"no CUDA sources at {' or '.join(map(str, candidates))}; install the package again")
+
+
+def load_catalog() -> tuple[Rung, ...]:
+    """Every rung in order of number, then every law kernel in order of name.
+
+    Raises:
+        CatalogError: a declaration is malformed, or two rungs share a name.
+    """
+    root = cuda_src()
+    rungs = [rung for path in sorted((root / "rungs").glob("*.cu")) for rung in parse_file(path)]
+    rungs.sort(key=lambda rung: rung.number)
+    laws = [rung for path in sorted((root / "laws").glob("*.cu")) for rung in parse_file(path)]
+    return _distinct([*rungs, *laws])
+
+
+def parse_file(path: Path) -> tuple[Rung, ...]:
+    """The rungs that one ``.cu`` file declares: one, or one per value of its sweep.
+
+    Raises:
+        CatalogError: the file cannot be read, or its declaration is malformed; the message gives file, line and key.
+    """
+    kind: Kind = "law" if path.resolve().parent == (cuda_src() / "laws").resolve() else "rung"
+    return build(read_declaration(path), kind)
+
+
+def find(names: Sequence[str]) -> tuple[Rung, ...]:
+    """The rungs called ``names``, each once, in the order asked for; the whole catalogue for no name.
+
+    A name is a rung's (``tiled_32``), its file's (``tiled`` or ``03_tiled``: all of a sweep), or the path of a ``.cu``
+    file in any folder.
+
+    Raises:
+        UnknownRungError: no such rung; the closest names are offered.
+        CatalogError: a declaration is malformed, or two of the rungs share a name.
+    """
+    if not names:
+        return load_catalog()
+    by_name: dict[str, list[Rung]] = {}
+    if not all(_is_path(name) for name in names):
+        for rung in load_catalog():
+            stem = rung.path.stem
+            for alias in dict.fromkeys((rung.name, stem, re.sub(r"^\d+_", "", stem))):
+                by_name.setdefault(alias, []).append(rung)
+    found: list[Rung] = []
+    for name in names:
+        if _is_path(name):
+            found.extend(parse_file(Path(name)))
+        elif name in by_name:
+            found.extend(by_name[name])
+        else:
+            raise UnknownRungError(_unknown(name, by_name))
+    return _distinct({(rung.name, rung.path.resolve()): rung for rung in found}.values())
+
+
+def prose_fields(rung: Rung) -> dict[str, str]:
+    """The labelled paragraphs of a rung's header, by lower-case label, and its first line as ``"summary"``.
+
+    ``Removes   what it removes`` begins the paragraph ``"removes"``; indented lines continue it. The catalogue's own
+    files have ``removes``, ``how``, ``leaves`` and ``source``; a file without them gives what it has.
+    """
+    fields: dict[str, list[str]] = {}
+    label = "summary"
+    for line in rung.prose.splitlines():
+        match = _FIELD.fullmatch(line)
+        if match:
+            label = match[1].lower()
+            fields[label] = [match[2]]
+        elif not line.strip():
+            label = ""
+        elif label and (label == "summary" or line.startswith("  ")):
+            fields.setdefault(label, []).append(line.strip())
+        else:
+            label = ""
+    joined = {label: " ".join(lines) for label, lines in fields.items()}
+    if "summary" in joined:
+        joined["summary"] = joined["summary"].removeprefix(rung.path.name).lstrip(" -")
+    return joined
+
+
+def _is_path(name: str) -> bool:
+    return name.endswith(".cu")
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(close)}? " if close else ""
+    return (
+        f"no rung is called {name!r}; {hint}`ladder list` shows them all, and a file of your own is given by its path, "
+        f"ending in .cu"
+    )
+
+
+def _distinct(rungs: Iterable[Rung]) -> tuple[Rung, ...]:
+    seen: dict[str, Rung] = {}
+    for rung in rungs:
+        other = seen.setdefault(rung.name, rung)
+        if other is not rung:
+            raise CatalogError(
+                f"{rung.path}:1: a second rung called {rung.name!r}; {other.path} has it: rename one file"
+            )
+    return tuple(seen.values())

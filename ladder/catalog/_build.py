@@ -1,0 +1,228 @@
+"""From a declaration to rungs: every key checked, the launch geometry derived, the sweep spread out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from ladder.catalog import _keys
+from ladder.catalog._cpp import KernelText, find_kernels
+from ladder.catalog._declaration import Declaration
+from ladder.model import FP32_UNIT_ROUNDOFF, Kind, Rung
+
+__all__ = ["ARGUMENTS", "KEYS", "build"]
+
+KEYS = (
+    "title",
+    "kernel",
+    "params",
+    "sweep",
+    "multiple",
+    "min_cc",
+    "block",
+    "tile",
+    "smem_bytes",
+    "grid_z",
+    "c_init",
+    "ordered",
+    "law",
+    "unit_roundoff",
+)
+ARGUMENTS = "const float* A, const float* B, float* C, int M, int N, int K"
+"""What every rung's kernel takes."""
+MAX_SMEM_BYTES = 227 * 1024
+"""Dynamic shared memory that a block can have on compute capability 9.0 (CUDA C++ Programming Guide)."""
+MAX_BLOCK = (1024, 1024, 64)
+MAX_THREADS = 1024
+
+_C_INITS: tuple[Literal["poison", "zero"], ...] = ("poison", "zero")
+_LAWS: tuple[Literal["tile_product", "c_stationary"], ...] = ("tile_product", "c_stationary")
+_NUMBERED = re.compile(r"(\d+)_(.+)")
+_INTEGER_TYPES = frozenset(
+    ("int", "unsigned", "unsigned int", "long long", "unsigned long long", "size_t", "int32_t", "uint32_t", "auto")
+)
+_FLOAT_POINTER = ("float", "*")
+_INT_ARGUMENT = frozenset(("int", "unsigned", "unsigned int", "int32_t", "uint32_t"))
+
+
+def build(declaration: Declaration, kind: Kind) -> tuple[Rung, ...]:
+    """The rungs that a declaration stands for: one, or one per value of its sweep.
+
+    Raises:
+        CatalogError: an unknown, missing, mistyped or contradictory key, with file, line and key.
+    """
+    for key in declaration.values:
+        if key not in KEYS:
+            declaration.refuse(key, "unknown key", f"the keys are {', '.join(KEYS)}")
+    title, name = _keys.text(declaration, "title"), _keys.text(declaration, "kernel")
+    order = _template_order(declaration, _kernel(declaration, name))
+    numbered = _NUMBERED.fullmatch(declaration.path.stem)
+    number, base = (int(numbered[1]), numbered[2]) if numbered else (0, declaration.path.stem)
+    c_init = _keys.choice(declaration, "c_init", _C_INITS) or "poison"
+    return tuple(
+        Rung(
+            name=base + suffix,
+            number=number,
+            kind=kind,
+            title=_fill(declaration, title, params),
+            kernel=name,
+            params=params,
+            tile=_tile(declaration, params),
+            block=_block(declaration, params),
+            path=declaration.path,
+            source=declaration.source,
+            prose=declaration.prose,
+            grid_z_tile=_grid_z(declaration, params),
+            smem_bytes=_keys.integer(declaration, "smem_bytes", default=0, low=0, high=MAX_SMEM_BYTES),
+            multiple=_multiple(declaration),
+            min_cc=_keys.integer(declaration, "min_cc", default=75, low=50, high=999),
+            c_init=c_init,
+            ordered=_keys.boolean(declaration, "ordered", default=c_init == "poison"),
+            law=_keys.choice(declaration, "law", _LAWS),
+            unit_roundoff=_keys.fraction(declaration, "unit_roundoff", default=FP32_UNIT_ROUNDOFF),
+        )
+        for suffix, params in _variants(declaration, order)
+    )
+
+
+def _kernel(declaration: Declaration, name: str) -> KernelText:
+    """The kernel called ``name`` (a qualified name finds its last part), its arguments checked."""
+    kernels = find_kernels(declaration.source)
+    kernel = next((k for k in kernels if k.name == name.rpartition("::")[2]), None)
+    if kernel is None:
+        found = ", ".join(dict.fromkeys(k.name for k in kernels)) or "none"
+        declaration.refuse(
+            "kernel", f"no __global__ function {name!r} in this file (found: {found})", "name one that is there"
+        )
+    if not _takes_a_product(kernel.arguments):
+        declaration.refuse(
+            "kernel",
+            f"{name} (line {kernel.line}) takes ({', '.join(kernel.arguments)})",
+            f"a rung's kernel takes ({ARGUMENTS}), in this order",
+        )
+    return kernel
+
+
+def _takes_a_product(arguments: tuple[str, ...]) -> bool:
+    if len(arguments) != 6:
+        return False
+    words = [re.findall(r"[\w:]+|\*", re.sub(r"\b(const|__restrict__|__restrict)\b", " ", a)) for a in arguments]
+    pointers = all(tuple(w[:2]) == _FLOAT_POINTER and len(w) == 3 for w in words[:3])
+    return pointers and all(" ".join(w[:-1]) in _INT_ARGUMENT for w in words[3:])
+
+
+def _template_order(declaration: Declaration, kernel: KernelText) -> tuple[str, ...]:
+    """Names of the kernel's template parameters, each of which must be an integer."""
+    names = []
+    for parameter in kernel.template:
+        words = parameter.partition("=")[0].removeprefix("const ").split()
+        if len(words) < 2 or " ".join(words[:-1]) not in _INTEGER_TYPES:
+            declaration.refuse(
+                "kernel",
+                f"template parameter `{parameter}` of {kernel.name} (line {kernel.line}) is not a named integer",
+                "rungs are instantiated with integers, such as `int BM`",
+            )
+        names.append(words[-1])
+    return tuple(names)
+
+
+def _variants(declaration: Declaration, order: tuple[str, ...]) -> Iterator[tuple[str, dict[str, int]]]:
+    """(name suffix, template arguments in template order) of each rung of the declaration."""
+    fixed = _keys.integer_table(declaration, "params", example="{ BM = 128, BN = 128, NUM_THREADS = 256 }")
+    swept = _keys.sweep_table(declaration, "sweep")
+    signature = f"template <{', '.join(order)}>" if order else "no template"
+    for key in (*fixed, *swept):
+        table = "params" if key in fixed else "sweep"
+        if key not in order:
+            declaration.refuse(
+                f"{table}.{key}", f"the kernel has no such template parameter ({signature})", f"remove {key}"
+            )
+        if key in fixed and key in swept:
+            declaration.refuse(f"sweep.{key}", "params sets it too", "keep it in one of the two")
+    missing = [key for key in order if key not in fixed and key not in swept]
+    if missing:
+        declaration.refuse(
+            "params", f"{', '.join(missing)} not set ({signature})", f"add {missing[0]} to params or to sweep"
+        )
+    for key in ("BM", "BN", "BK", "T", "NUM_THREADS"):
+        for value in (*swept.get(key, ()), *(v for k, v in fixed.items() if k == key)):
+            if value < 1:
+                table = "params" if key in fixed else "sweep"
+                declaration.refuse(f"{table}.{key}", f"{value} sets the launch", "it must be 1 or more")
+    for i in range(len(next(iter(swept.values()), (0,)))):
+        given = {**fixed, **{key: values[i] for key, values in swept.items()}}
+        suffix = f"_{swept[next(iter(swept))][i]}" if swept else ""
+        yield suffix, {key: given[key] for key in order}
+
+
+def _fill(declaration: Declaration, title: str, params: Mapping[str, int]) -> str:
+    """``title`` with each ``{PARAM}`` replaced by its value."""
+    for name in re.findall(r"\{(.*?)\}", title):
+        if name not in params:
+            declaration.refuse(
+                "title", f"{{{name}}} is no parameter", f"the parameters are {', '.join(params) or 'none'}"
+            )
+    return re.sub(r"\{(.*?)\}", lambda match: str(params[match[1]]), title)
+
+
+def _tile(declaration: Declaration, params: Mapping[str, int]) -> tuple[int, int]:
+    explicit = _keys.integer_list(declaration, "tile", least=2, most=2, example="[32, 32]")
+    bm, bn = (params.get(name, params.get("T")) for name in ("BM", "BN"))
+    if explicit is not None:
+        if (bm is not None and bm != explicit[0]) or (bn is not None and bn != explicit[1]):
+            declaration.refuse(
+                "tile", f"{list(explicit)} contradicts the parameters' {bm} x {bn}", "remove one of the two"
+            )
+        return explicit[0], explicit[1]
+    if bm is None or bn is None:
+        declaration.refuse(
+            "tile",
+            "the C tile of a block is not known",
+            "add `tile = [BM, BN]`, or parameters BM and BN, or T for a square tile",
+        )
+    return bm, bn
+
+
+def _block(declaration: Declaration, params: Mapping[str, int]) -> tuple[int, int, int]:
+    explicit = _keys.integer_list(declaration, "block", least=1, most=3, example="[32, 32]")
+    named = params.get("NUM_THREADS")
+    if explicit is None and named is None:
+        declaration.refuse("block", "the block size is not known", "add `block = [32, 32]`, or a parameter NUM_THREADS")
+    key = (
+        "block"
+        if explicit is not None
+        else ("params" if "NUM_THREADS" in declaration.values.get("params", {}) else "sweep")
+    )
+    x, y, z = (*(explicit or (named or 1,)), 1, 1)[:3]
+    if explicit is not None and named is not None and named != x * y * z:
+        declaration.refuse(
+            key, f"{list(explicit)} is {x * y * z} threads but NUM_THREADS is {named}", "make them agree"
+        )
+    if x * y * z > MAX_THREADS or z > MAX_BLOCK[2]:
+        declaration.refuse(key, f"{x * y * z} threads a block", f"a block has at most {MAX_THREADS}, and 64 along z")
+    return x, y, z
+
+
+def _grid_z(declaration: Declaration, params: Mapping[str, int]) -> int | None:
+    if "grid_z" not in declaration.values:
+        return None
+    value = declaration.values["grid_z"]
+    match = re.fullmatch(r"\s*K\s*/\s*(\w+)\s*", value) if isinstance(value, str) else None
+    if match is None or params.get(match[1], 0) < 1:
+        names = " or ".join(f'"K/{name}"' for name in params) or '"K/BK" with a parameter BK'
+        declaration.refuse("grid_z", f"{value!r} is not K over a parameter", f"write {names}")
+    if declaration.values.get("c_init") != "zero":
+        declaration.refuse("grid_z", "blocks along z add to the same elements of C", 'add c_init = "zero"')
+    return params[match[1]]
+
+
+def _multiple(declaration: Declaration) -> tuple[int, int, int]:
+    example = "{ M = 1, N = 4, K = 8 }"
+    table = _keys.integer_table(declaration, "multiple", example=example)
+    for axis, value in table.items():
+        if axis not in ("M", "N", "K") or value < 1:
+            declaration.refuse(
+                f"multiple.{axis}", f"{value} for {axis}", f"write positive integers for M, N, K: {example}"
+            )
+    return table.get("M", 1), table.get("N", 1), table.get("K", 1)

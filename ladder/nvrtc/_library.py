@@ -1,0 +1,118 @@
+"""NVRTC through ``cuda.bindings``: source in; PTX, cubin, lowered name and log out. No driver, no GPU."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ladder.errors import CompileError, NvrtcMissingError
+
+__all__ = ["Product", "supported_archs", "translate", "version"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """What NVRTC makes of one source for one architecture."""
+
+    ptx: str
+    cubin: bytes
+    lowered_name: str
+    log: str
+
+
+def version() -> str:
+    """NVRTC's version, such as ``"13.0"``.
+
+    Raises:
+        NvrtcMissingError: the bindings or the library are not installed.
+    """
+    nvrtc = _bindings()
+    try:
+        major, minor = _call(nvrtc, nvrtc.nvrtcVersion())
+    except RuntimeError as error:  # what the bindings raise when the shared library cannot be found or loaded
+        raise NvrtcMissingError(_missing("NVRTC's library cannot be loaded", error)) from error
+    return f"{major}.{minor}"
+
+
+def supported_archs() -> tuple[str, ...]:
+    """Architectures that the installed NVRTC compiles for: ``("sm_75", "sm_80", ...)``."""
+    nvrtc = _bindings()
+    (count,) = _call(nvrtc, nvrtc.nvrtcGetNumSupportedArchs())
+    (numbers,) = _call(nvrtc, nvrtc.nvrtcGetSupportedArchs())
+    return tuple(f"sm_{number}" for number in list(numbers)[:count])
+
+
+def translate(source: str, *, path: Path, name_expression: str, options: tuple[str, ...]) -> Product:
+    """Compile ``source``, which its messages call ``path``, and instantiate ``name_expression``.
+
+    Raises:
+        CompileError: NVRTC refused it; the message is its log, with file and line.
+        NvrtcMissingError: the bindings or the library are not installed.
+    """
+    nvrtc = _bindings()
+    release = version()
+    (program,) = _call(nvrtc, nvrtc.nvrtcCreateProgram(source.encode(), str(path).encode(), 0, [], []))
+    try:
+        _call(nvrtc, nvrtc.nvrtcAddNameExpression(program, name_expression.encode()))
+        status = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])[0]
+        log = _text(nvrtc, program, "ProgramLog")
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            reason = log.strip() or _reason(nvrtc, status)
+            raise CompileError(f"{path}: NVRTC {release} cannot compile {name_expression}:\n{reason}")
+        (lowered,) = _call(nvrtc, nvrtc.nvrtcGetLoweredName(program, name_expression.encode()))
+        return Product(
+            ptx=_text(nvrtc, program, "PTX"),
+            cubin=_bytes(nvrtc, program, "CUBIN"),
+            lowered_name=lowered.decode(),
+            log=log,
+        )
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _bindings() -> ModuleType:
+    try:
+        from cuda.bindings import nvrtc  # noqa: PLC0415  (so that everything else works without CUDA)
+    except ImportError as error:
+        raise NvrtcMissingError(_missing("the CUDA bindings for Python are not installed", error)) from error
+    module: ModuleType = nvrtc
+    return module
+
+
+def _missing(what: str, error: Exception) -> str:
+    try:
+        major = importlib.metadata.version("cuda-bindings").split(".", maxsplit=1)[0]
+    except importlib.metadata.PackageNotFoundError:
+        major = "13"
+    other = "cu13" if major == "12" else "cu12"
+    return (
+        f'{what} ({str(error).partition(":")[0].strip()}); install it with `pip install "matmul-ladder[cu{major}]"`, '
+        f"or [{other}] for the other major version of CUDA. It needs no GPU."
+    )
+
+
+def _call(nvrtc: ModuleType, result: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values of a call after its status, which must be success."""
+    status, *values = result
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise CompileError(f"NVRTC: {_reason(nvrtc, status)}")
+    return tuple(values)
+
+
+def _reason(nvrtc: ModuleType, status: Any) -> str:
+    message: bytes = nvrtc.nvrtcGetErrorString(status)[1]
+    return message.decode()
+
+
+def _bytes(nvrtc: ModuleType, program: Any, what: str) -> bytes:
+    (size,) = _call(nvrtc, getattr(nvrtc, f"nvrtcGet{what}Size")(program))
+    buffer = bytearray(size)
+    _call(nvrtc, getattr(nvrtc, f"nvrtcGet{what}")(program, buffer))
+    return bytes(buffer)
+
+
+def _text(nvrtc: ModuleType, program: Any, what: str) -> str:
+    return _bytes(nvrtc, program, what).rstrip(b"\0").decode(errors="replace")

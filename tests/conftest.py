@@ -1,0 +1,23 @@
+"""Settings that every test runs under; helpers live in ``tests/helpers`` and are imported from there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache of compiled kernels that lives as long as the session: the user's own is neither read nor written."""
+    folder = tmp_path_factory.mktemp("kernel_cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LADDER_CACHE_DIR", str(folder))
+        yield folder
