@@ -55,9 +55,9 @@ def wavefronts(
 
     Accesses of 1 and 2 bytes count as their containing word.
 
-    Exact for all 366 shared loads, 366 shared stores and 306 global loads that were measured. Global stores are exact
-    but for requests scattered over more than 20 lines of 128 bytes, where the count is a lower bound (14 of 306
-    measured stores cost more, up to 4 times and not by a whole number).
+    Exact for all 366 shared loads, 366 shared stores and 306 global loads that were measured on an H200. Global stores
+    are exact up to 20 lines of 128 bytes a request; beyond, the count is a lower bound: 14 of 306 measured stores, each
+    over 24 lines or more, cost 1.5 to 8 times as much, on average over requests.
 
     Args:
         offsets_bytes: 32 byte offsets, one a lane, multiples of the width. Adding a multiple of 4 to all of them
@@ -89,7 +89,8 @@ def reduction_wavefronts(addresses: Offsets, width_bytes: int = 4, *, active: in
     Unlike a load, lanes on the same word are served one after the other, and lanes are served together only within an
     aligned window of 512 bytes. So each window costs the largest number of *lanes* that fall in one bank.
 
-    Exact for 101 of 102 measured patterns (two neighbouring columns of 16 rows at a pitch of 33 words cost 9, not 8).
+    Exact for 101 of 102 patterns that were measured on an H200; the other (two adjacent columns of 16 rows, 33 words
+    apart) cost 9 where this says 8.
 
     Args:
         addresses: 32 byte addresses, one a lane, multiples of 4.

@@ -15,12 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ladder.errors import InputError
+from ladder.memory.arrays import (
+    BoolArray,
+    IntArray,
+    first_of_run,
+    log2,
+    most_hit,
+    sectors_array,
+    sort_rows,
+    wavefronts_array,
+)
 from ladder.memory.banks import (
     REDUCTION_WINDOW_BYTES,
     Space,
     check_reduction_width,
     check_space,
-    group_lanes,
     reduction_wavefronts,
     wavefronts,
 )
@@ -35,9 +44,6 @@ __all__ = [
     "wavefronts_batch",
 ]
 
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
-
 _ROW_BYTES = WARP_LANES * 8
 _FEW = 8
 """Up to so many distinct patterns are counted by the scalar definition, whose results are remembered."""
@@ -47,9 +53,6 @@ _SMALL = 256
 
 _ROWS_A_CHUNK = 512
 """Requests counted together by the array forms: their temporaries stay in the CPU's cache."""
-
-_NOWHERE = np.iinfo(np.int64).max
-"""Stands for the word of an inactive lane; sorts last."""
 
 _MIX: IntArray = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, WARP_LANES + 1, dtype=np.int64) | 1
 
@@ -145,8 +148,8 @@ def unique_sectors(
     """
     check_width(width_bytes)
     values, mask = _requests(addresses, width_bytes, active)
-    ordered = _sorted(values >> _log2(SECTOR_BYTES), mask)
-    request, position = np.nonzero(_first_of_run(ordered))
+    ordered = sort_rows(values >> log2(SECTOR_BYTES), mask)
+    request, position = np.nonzero(first_of_run(ordered))
     return request, ordered[request, position]
 
 
@@ -247,7 +250,7 @@ def _wavefront_rule(width_bytes: int, merges: bool) -> _Rule:
     return _Rule(
         WORD_BYTES,
         lambda offsets, active: wavefronts(offsets, width_bytes, space=space, active=active),
-        lambda offsets, mask: _wavefronts_array(offsets, width_bytes, merges, mask),
+        lambda offsets, mask: wavefronts_array(offsets, width_bytes, merges, mask),
     )
 
 
@@ -256,84 +259,17 @@ def _sector_rule(width_bytes: int) -> _Rule:
     return _Rule(
         SECTOR_BYTES,
         lambda addresses, active: sectors(addresses, width_bytes, active=active),
-        _sectors_array,
+        sectors_array,
     )
-
-
-def _log2(power: int) -> int:
-    return power.bit_length() - 1
-
-
-def _sorted(values: IntArray, mask: BoolArray | None) -> IntArray:
-    """Each row in order, inactive lanes last as ``_NOWHERE``."""
-    return np.sort(values if mask is None else np.where(mask, values, _NOWHERE), axis=1)
-
-
-def _first_of_run(ordered: IntArray) -> BoolArray:
-    """Where each new value begins, ``_NOWHERE`` left out."""
-    first = np.asarray(ordered != _NOWHERE)
-    first[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-    return first
-
-
-def _tallest(rows: IntArray, columns: int, counted: BoolArray) -> IntArray:
-    """(n, L) values -> (n,) the largest number of counted ones that share value % ``columns``, a power of two."""
-    slots = (rows & (columns - 1)) + np.arange(0, len(rows) * columns, columns)[:, None]
-    hits = np.bincount(slots[counted], minlength=len(rows) * columns)
-    return np.asarray(hits.reshape(-1, columns).max(axis=1), dtype=np.int64)
-
-
-def _sectors_array(addresses: IntArray, mask: BoolArray | None) -> IntArray:
-    first = _first_of_run(_sorted(addresses >> _log2(SECTOR_BYTES), mask))
-    return np.asarray(first.sum(axis=1), dtype=np.int64)
-
-
-def _wavefronts_array(offsets: IntArray, width_bytes: int, merges: bool, mask: BoolArray | None) -> IntArray:
-    """An aligned access of ``unit`` bytes fills unit / 4 adjacent banks: count units in 128 / unit such columns."""
-    columns = group_lanes(width_bytes)
-    units = offsets >> _log2(max(width_bytes, WORD_BYTES))
-    counts = _groups(units, mask, columns, columns)
-    if merges:
-        agree = np.nonzero(_partners_agree(units, mask, 1) | _partners_agree(units, mask, 2))[0]
-        if agree.size:
-            counts[agree] = _groups(units[agree], None if mask is None else mask[agree], 2 * columns, columns)
-    return counts
-
-
-def _groups(units: IntArray, mask: BoolArray | None, lanes: int, columns: int) -> IntArray:
-    """For each row, the sum over groups of ``lanes`` lanes of the most distinct units in one column."""
-    ordered = _sorted(units.reshape(-1, lanes), None if mask is None else mask.reshape(-1, lanes))
-    tallest = _tallest(ordered, columns, _first_of_run(ordered))
-    return np.asarray(tallest.reshape(len(units), -1).sum(axis=1), dtype=np.int64)
-
-
-def _partners_agree(units: IntArray, mask: BoolArray | None, distance: int) -> BoolArray:
-    """Rows in which each pair of lanes (l, l ^ distance) has one offset or an inactive lane."""
-    pairs = units.reshape(len(units), -1, 2, distance)
-    agree = pairs[:, :, 0] == pairs[:, :, 1]
-    if mask is not None:
-        both = mask.reshape(pairs.shape)
-        agree |= ~(both[:, :, 0] & both[:, :, 1])
-    return np.asarray(agree.all(axis=(1, 2)))
-
-
-def _most_hit(addresses: IntArray, mask: BoolArray | None, block_bytes: int, columns: int) -> IntArray:
-    """For each row, the sum over aligned blocks of the most lanes on one column (word % ``columns``)."""
-    words = _sorted(addresses >> _log2(WORD_BYTES), mask)
-    block = _first_of_run(words >> _log2(block_bytes // WORD_BYTES)).cumsum(axis=1) - 1
-    blocks = int(block.max()) + 1
-    slots = (block * columns) + (words & (columns - 1)) + np.arange(len(words))[:, None] * (blocks * columns)
-    hits = np.bincount(slots[words != _NOWHERE], minlength=len(words) * blocks * columns)
-    return np.asarray(hits.reshape(len(words), blocks, columns).max(axis=2).sum(axis=1), dtype=np.int64)
 
 
 _REDUCTION_WAVEFRONTS = _Rule(
     REDUCTION_WINDOW_BYTES,
     lambda addresses, active: reduction_wavefronts(addresses, active=active),
-    lambda addresses, mask: _most_hit(addresses, mask, REDUCTION_WINDOW_BYTES, BANKS),
+    lambda addresses, mask: most_hit(addresses, mask, REDUCTION_WINDOW_BYTES, BANKS),
 )
 _REDUCTION_SECTORS = _Rule(
     SECTOR_BYTES,
     lambda addresses, active: reduction_sectors(addresses, active=active),
-    lambda addresses, mask: _most_hit(addresses, mask, SECTOR_BYTES, SECTOR_BYTES // WORD_BYTES),
+    lambda addresses, mask: most_hit(addresses, mask, SECTOR_BYTES, SECTOR_BYTES // WORD_BYTES),
 )

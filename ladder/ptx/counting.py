@@ -12,6 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ladder.memory import (
+    REDUCTION_WINDOW_BYTES,
+    SECTOR_BYTES,
+    WAVEFRONT_BYTES,
+    WORD_BYTES,
     reduction_sectors_batch,
     reduction_wavefronts_batch,
     sectors_batch,
@@ -24,8 +28,6 @@ from ladder.ptx.site import Site
 
 __all__ = ["Counters"]
 
-SECTOR_BYTES = 32
-WAVEFRONT_BYTES = 128
 _REMEMBERED = 4096
 
 
@@ -118,7 +120,8 @@ class Counters:
                     )
                 continue
             base = (terms.block if group.blocks is None else terms.block[group.blocks]) + site.offset
-            residues = base % SECTOR_BYTES
+            # A reduction is served by 512-byte windows, so its count depends on where in one it starts.
+            residues = base % (SECTOR_BYTES if site.kind in {"ld", "st"} else REDUCTION_WINDOW_BYTES)
             for residue in np.unique(residues):
                 here = residues == residue
                 key = (site.kind, site.width_bytes, int(residue), terms.thread.tobytes(), _bytes(group.lanes))
@@ -140,12 +143,12 @@ class Counters:
     ) -> tuple[int, ...]:
         rows, active = self._rows(address, lanes, blocks)
         width = site.width_bytes
-        if site.kind in {"red", "atom"}:
+        if site.kind in {"red", "atom"} and width == WORD_BYTES:
             sectors = reduction_sectors_batch(rows, width, active=active)
             wavefronts = reduction_wavefronts_batch(rows, width, active=active)
         else:
             sectors = sectors_batch(rows, width, active=active)
-            wavefronts = wavefronts_batch(rows, width, space="global", store=site.kind == "st", active=active)
+            wavefronts = wavefronts_batch(rows, width, space="global", store=site.kind != "ld", active=active)
         requests = int(np.count_nonzero(active.any(axis=1)))
         return int(np.count_nonzero(active)) * width, int(sectors.sum()), int(wavefronts.sum()), requests
 

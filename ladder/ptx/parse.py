@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 from ladder.errors import UnsupportedPtxError
@@ -119,7 +120,7 @@ class Function:
         file, line = instruction.line
         if not line:
             return f"PTX `{instruction.op}`"
-        return f"{self.files.get(file, '?')}:{line}"
+        return f"{_shown(self.files.get(file, '?'))}:{line}"
 
 
 _NO_DESTINATION = frozenset(
@@ -172,6 +173,16 @@ _GUARD = re.compile(r"@(!?)([\w$.%]+)\s+")
 _SPLIT = re.compile(r",(?![^{\[]*[}\]])")
 _FLOAT = re.compile(r"0([fFdD])([0-9a-fA-F]+)")
 _INT = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)U?")
+
+
+def _shown(path: str) -> str:
+    """A source path as a person would type it: relative below the working folder, and out of PTX's octal escapes."""
+    raw = re.sub(rb"\\([0-7]{3})", lambda m: bytes([int(m[1], 8)]), path.encode())
+    found = Path(raw.decode(errors="replace"))
+    try:
+        return str(found.relative_to(Path.cwd()))
+    except ValueError:
+        return str(found)
 
 
 def parse(text: str) -> dict[str, Function]:

@@ -271,8 +271,12 @@ class SharedMemory:
         return key, np.tile(chosen[0], count)
 
     def _compare(self, accesses: list[_Access], key: int, columns: int) -> None:
-        """All pairs on one contested granule; raises for the first that nothing orders."""
+        """All pairs on one contested granule; raises for one that nothing orders, of two warps if there is one.
+
+        A pair of one warp asks for less than the barrier that a pair of two warps needs, so it is the second choice.
+        """
         entries = []
+        found = None
         for access in accesses:
             keys, lanes = self._flatten(access, columns)
             entries += [(access, int(lane)) for lane in np.unique(lanes[keys == key])]
@@ -288,7 +292,11 @@ class SharedMemory:
                 same_warp = lane // 32 == other // 32
                 if same_warp and first.warp_epoch[lane // 32] != second.warp_epoch[lane // 32]:
                     continue
-                self._race(first, lane, second, other, key, columns, same_warp=same_warp)
+                if not same_warp:
+                    self._race(first, lane, second, other, key, columns, same_warp=False)
+                found = found or (first, lane, second, other)
+        if found is not None:
+            self._race(*found, key, columns, same_warp=True)
 
     def _race(
         self, first: _Access, lane: int, second: _Access, other: int, key: int, columns: int, *, same_warp: bool

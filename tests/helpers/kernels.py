@@ -1,0 +1,39 @@
+"""Compiled kernels and emulators that several test modules share; each kernel is compiled once a session."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from ladder.backends.emulated import EmulatedBackend
+from ladder.catalog import load_catalog, parse_file
+from ladder.model import Rung
+from ladder.nvrtc import Compiled, compile_rung
+from ladder.profiles import load_profile
+from ladder.ptx import Order
+
+__all__ = ["MUTANTS", "RUNGS", "compiled", "emulator", "mutant"]
+
+RUNGS: tuple[Rung, ...] = load_catalog()
+MUTANTS = Path(__file__).parent / "mutants"
+
+
+@cache
+def _compiled(name: str, arch: str) -> Compiled:
+    return compile_rung(next(rung for rung in RUNGS if rung.name == name), arch=arch)
+
+
+def compiled(rung: Rung, arch: str = "sm_90") -> Compiled:
+    """A rung of the catalogue, compiled for ``arch``."""
+    return _compiled(rung.name, arch)
+
+
+@cache
+def mutant(name: str) -> Compiled:
+    """``tests/helpers/mutants/NAME.cu``, compiled for sm_90."""
+    return compile_rung(parse_file(MUTANTS / f"{name}.cu")[0], arch="sm_90")
+
+
+def emulator(profile: str = "h200", *, order: Order = "lockstep", step_limit: int | None = None) -> EmulatedBackend:
+    """The emulator of a recorded GPU."""
+    return EmulatedBackend(load_profile(profile).device, order=order, step_limit=step_limit)

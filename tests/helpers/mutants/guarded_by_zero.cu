@@ -1,0 +1,27 @@
+// guarded_by_zero.cu -- pads with 0 * x, which is NaN for an infinite x.
+//
+// /// rung
+// title  = "Guarded by zero"
+// kernel = "guarded_by_zero"
+// params = { T = 8 }
+// tile   = [8, 8]
+// block  = [8, 8]
+// ///
+
+template <int T>
+__global__ void guarded_by_zero(const float* A, const float* B, float* C, int M, int N, int K) {
+  __shared__ float As[T][T];
+  __shared__ float Bs[T][T];
+  const unsigned tx = threadIdx.x, ty = threadIdx.y;
+  const unsigned row = blockIdx.y * T + ty, col = blockIdx.x * T + tx;
+  float acc = 0.0f;
+  for (unsigned k0 = 0; k0 < K; k0 += T) {
+    const float inside = row < M && k0 + tx < K;
+    As[ty][tx] = inside * A[size_t(min(row, M - 1)) * K + min(k0 + tx, K - 1)];  // BUG: 0 * inf is NaN
+    Bs[ty][tx] = k0 + ty < K && col < N ? B[size_t(k0 + ty) * N + col] : 0.0f;
+    __syncthreads();
+    for (int k = 0; k < T; ++k) acc = fmaf(As[ty][k], Bs[k][tx], acc);
+    __syncthreads();
+  }
+  if (row < M && col < N) C[size_t(row) * N + col] = acc;
+}
