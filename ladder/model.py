@@ -137,7 +137,9 @@ class Rung:
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", _frozen(self.params))
         if min(self.tile) < 1 or min(self.block) < 1 or min(self.multiple) < 1:
-            raise ValueError(f"rung {self.name}: tile {self.tile}, block {self.block}, multiple {self.multiple}: all >= 1")
+            raise ValueError(
+                f"rung {self.name}: tile {self.tile}, block {self.block}, multiple {self.multiple}: all >= 1"
+            )
         if self.threads > 1024:
             raise ValueError(f"rung {self.name}: {self.threads} threads a block; the limit is 1024")
 
@@ -285,6 +287,7 @@ class Device:
     sm_count: int
     l2_bytes: int
     smem_per_sm_bytes: int = 0
+    l1_bytes: int = 0
     registers_per_sm: int = 65536
     max_threads_per_sm: int = 2048
     max_blocks_per_sm: int = 32

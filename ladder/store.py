@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ladder.errors import StoreError
+from ladder.errors import LadderError, StoreError
 from ladder.model import (
     Check,
     Device,
@@ -121,7 +121,7 @@ def load(path: Path) -> Results:
         raise StoreError(f"{path} is not schema {SCHEMA} (found {found!r}); make it with `ladder run --json {path}`")
     try:
         return from_json(data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, LadderError) as error:
         raise StoreError(f"{path}: damaged {SCHEMA} file: {type(error).__name__}: {error}") from error
 
 
@@ -139,6 +139,7 @@ def to_json(results: Results) -> dict[str, Any]:
             "sm_count": device.sm_count,
             "l2_bytes": device.l2_bytes,
             "smem_per_sm_bytes": device.smem_per_sm_bytes,
+            "l1_bytes": device.l1_bytes,
             "registers_per_sm": device.registers_per_sm,
             "max_threads_per_sm": device.max_threads_per_sm,
             "max_blocks_per_sm": device.max_blocks_per_sm,

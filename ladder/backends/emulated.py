@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from ladder.backends.base import Outcome
 from ladder.errors import BackendError, InputError
 from ladder.geometry import plan
+from ladder.memory.caches import CacheModel
 from ladder.model import Device, Resources, Shape, Timing
 from ladder.nvrtc import Compiled
-from ladder.occupancy import occupancy
+from ladder.occupancy import blocks_per_sm, occupancy
 from ladder.oracle import POISON_BITS
 from ladder.ptx import Buffer, Counters, GlobalMemory, Machine, Order, Program, build, parse
 
@@ -70,10 +71,11 @@ class EmulatedBackend:
         buffers[0].matrix[...] = a
         buffers[1].matrix[...] = b
         buffers[2].matrix.view(np.uint32)[...] = POISON_BITS if rung.c_init == "poison" else 0
-        counters = Counters() if count else None
-        for launch in plan(rung, shape):
-            program = self._program(kernel)
-            self._check_limits(kernel, program, launch.smem_bytes)
+        launches = plan(rung, shape)
+        program = self._program(kernel)
+        self._check_limits(kernel, program)
+        counters = Counters(self._caches(kernel, program, memory.sectors)) if count else None
+        for launch in launches:
             values = _arguments(buffers, shape, launch.row0, launch.rows)
             machine = Machine(
                 program,
@@ -84,13 +86,9 @@ class EmulatedBackend:
                 **({} if self._step_limit is None else {"step_limit": self._step_limit}),
             )
             machine.launch(grid=launch.grid, block=launch.block, smem_bytes=launch.smem_bytes)
-        traffic = None
-        if counters is not None:
-            traffic = counters.traffic(
-                footprint_bytes=sum(b.size_bytes for b in buffers),
-                written_bytes=buffers[2].size_bytes,
-                l2_bytes=self._device.l2_bytes,
-            )
+            if counters is not None and counters.caches is not None:
+                counters.caches.end_launch()
+        traffic = None if counters is None else counters.traffic()
         damage = _damage(buffers[0], a) or _damage(buffers[1], b)
         return Outcome(c=buffers[2].matrix.copy(), damage=damage, traffic=traffic)
 
@@ -104,6 +102,7 @@ class EmulatedBackend:
     def time(self, kernel: Compiled, a: F32, b: F32) -> Timing | None:
         """None: an emulator has no clock."""
         del kernel, a, b
+        return None
 
     def close(self) -> None:
         """Forget the generated programs."""
@@ -125,8 +124,22 @@ class EmulatedBackend:
             self._programs[kernel.ptx] = program
         return self._programs[kernel.ptx]
 
-    def _check_limits(self, kernel: Compiled, program: Program, smem_bytes: int) -> None:
-        total = program.static_smem_bytes + smem_bytes
+    def _caches(self, kernel: Compiled, program: Program, sectors: int) -> CacheModel:
+        device, smem = self._device, program.static_smem_bytes + kernel.rung.smem_bytes
+        resident = blocks_per_sm(
+            device, threads=kernel.rung.threads, registers=kernel.resources.registers, smem_bytes=smem
+        )
+        return CacheModel(
+            sectors,
+            sm_count=device.sm_count,
+            l1_bytes=max(device.l1_bytes - resident * smem, 0),
+            l2_bytes=device.l2_bytes,
+            resident=resident,
+            barriers=any(block.end == "bar" for block in program.blocks),
+        )
+
+    def _check_limits(self, kernel: Compiled, program: Program) -> None:
+        total = program.static_smem_bytes + kernel.rung.smem_bytes
         # A block may use all of an SM's shared memory but the 1 KiB that the system reserves from 8.0 on.
         reserved = 1024 if self._device.compute_capability >= (8, 0) else 0
         limit = self._device.smem_per_sm_bytes - reserved
@@ -140,7 +153,8 @@ class EmulatedBackend:
 def _shape_of(a: F32, b: F32) -> Shape:
     for name, x in (("A", a), ("B", b)):
         if x.ndim != 2 or x.dtype != np.float32 or not x.flags.c_contiguous:
-            raise InputError(f"{name} is {x.ndim}-D {x.dtype}, contiguous: {x.flags.c_contiguous}; give a C-contiguous 2-D float32 array")
+            found = f"{x.ndim}-D {x.dtype}, {'' if x.flags.c_contiguous else 'not '}C-contiguous"
+            raise InputError(f"{name} is {found}; give a C-contiguous 2-D float32 array")
     if a.shape[1] != b.shape[0]:
         raise InputError(f"A is {a.shape}, B is {b.shape}: A's columns must equal B's rows")
     return Shape(m=a.shape[0], n=b.shape[1], k=a.shape[1])

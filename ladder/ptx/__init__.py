@@ -3,7 +3,8 @@
 from ladder.ptx.counting import Counters
 from ladder.ptx.machine import Machine, Order
 from ladder.ptx.memory import Buffer, GlobalMemory
-from ladder.ptx.parse import Function, parse
+from ladder.ptx.parse import parse
 from ladder.ptx.program import Program, build
+from ladder.ptx.syntax import Function
 
 __all__ = ["Buffer", "Counters", "Function", "GlobalMemory", "Machine", "Order", "Program", "build", "parse"]

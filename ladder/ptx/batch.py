@@ -51,7 +51,7 @@ class Batch:
         self.counters = counters
         self.threads, self.blocks = block[0] * block[1] * block[2], len(numbers)
         self.keep = 0
-        self._grid, self._block, self._numbers = grid, block, numbers
+        self._grid, self._block, self.numbers = grid, block, numbers
         sizes = [s.dtype.itemsize for s in program.sites if s.space in {"shared", "generic"}]
         self.shared = SharedMemory(
             program.static_smem_bytes + smem_bytes,
@@ -72,7 +72,7 @@ class Batch:
         for slot, value in self.program.constants.items():
             registers[slot] = value
         thread = np.arange(self.threads, dtype=np.uint32)[:, None]
-        number = self._numbers[None, :]
+        number = self.numbers[None, :]
         divisor = 1
         for axis, size, count in zip("xyz", self._block, self._grid, strict=True):
             registers[slots[f"%tid.{axis}"]] = (thread // np.uint32(divisor)) % np.uint32(size)
@@ -243,7 +243,7 @@ class Batch:
 
     def block_name(self, column: int) -> str:
         """``(x, y, z)`` of a threadblock of the batch."""
-        number = int(self._numbers[column])
+        number = int(self.numbers[column])
         x, y, _ = self._grid
         return f"({number % x}, {number // x % y}, {number // (x * y)})"
 

@@ -1,7 +1,7 @@
 """Counts of one launch: what each memory instruction asked for and what the memory system moved for it.
 
 Asked bytes, L1 sectors and wavefronts are exact and do not depend on the order in which blocks and warps run. The L2
-and DRAM figures are modelled, see :meth:`Counters.traffic`.
+and DRAM figures come from a cache model.
 """
 
 from __future__ import annotations
@@ -21,23 +21,27 @@ from ladder.memory import (
     sectors_batch,
     wavefronts_batch,
 )
+from ladder.memory.caches import CacheModel, Touched
 from ladder.model import Level, Quantity, Traffic
 from ladder.ptx.lanes import Group, Split, groups, rows_of_warps, split
 from ladder.ptx.memory import Buffer
 from ladder.ptx.site import Site
+from ladder.ptx.touched import PairSet
 
 __all__ = ["Counters"]
 
 _REMEMBERED = 4096
+_NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
 class Counters:
     """Adds up the traffic of warp requests.
 
-    ``enter(threads, blocks)`` starts a batch of threadblocks and ``leave()`` ends it.
+    ``enter`` starts a batch of threadblocks and ``leave`` ends it. ``caches`` takes the footprints of the blocks;
+    without one, L2 and DRAM stay uncounted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, caches: CacheModel | None = None) -> None:
         self.asked_bytes = 0
         self.read_sectors = 0
         self.write_sectors = 0
@@ -45,27 +49,35 @@ class Counters:
         self.shared_requests = {"ld": 0, "st": 0}
         self.global_wavefronts = 0
         self.global_requests = 0
-        self.l2_read_sectors = 0
+        self.caches = caches
         self._threads = self._blocks = 0
+        self._numbers: NDArray[np.int64] = np.zeros(0, np.int64)
         self._split: tuple[NDArray[Any] | None, Split | None] = (None, None)
         self._known: dict[tuple[Any, ...], tuple[int, ...]] = {}
         self._sectors_of: dict[tuple[Any, ...], NDArray[np.int64]] = {}
-        self._touched: dict[str, NDArray[np.bool_]] = {}
-        self._ever_read: dict[str, NDArray[np.bool_]] = {}
+        self._touched: dict[tuple[str, int], PairSet] = {}
 
-    def enter(self, threads: int, blocks: int) -> None:
-        """Start a batch of ``blocks`` threadblocks of ``threads`` threads."""
-        self._threads, self._blocks = threads, blocks
+    def enter(self, threads: int, numbers: NDArray[np.int64]) -> None:
+        """Start a batch of threadblocks, by their linear indices, of ``threads`` threads each."""
+        self._threads, self._blocks, self._numbers = threads, len(numbers), numbers
         self._split = (None, None)
         self._touched = {}
 
     def leave(self) -> None:
-        """End the batch: each block's distinct sectors are what its L1 had to fetch."""
-        for name, touched in self._touched.items():
-            self.l2_read_sectors += int(np.count_nonzero(touched))
-            seen = self._seen(name, len(touched))
-            seen |= touched.any(axis=1)
+        """End the batch: hand each block's footprint to the cache model."""
+        if self.caches is None:
+            return
+        reads, updates, writes = (self._pairs(kind) for kind in ("ld", "red", "st"))
+        self.caches.blocks(self._numbers, reads=reads, updates=updates, writes=writes)
         self._touched = {}
+
+    def _pairs(self, kind: str) -> Touched:
+        """The (block, sector) pairs of one kind of access, sorted by block."""
+        found = [(first, touched.pairs()) for (k, first), touched in self._touched.items() if k == kind]
+        block = np.concatenate([pairs[0] for _, pairs in found] or [_NOTHING])
+        sector = np.concatenate([pairs[1] + first for first, pairs in found] or [_NOTHING])
+        order = np.argsort(block, kind="stable") if len(found) > 1 else slice(None)
+        return Touched(block[order], sector[order])
 
     def _terms(self, address: NDArray[Any]) -> Split | None:
         if self._split[0] is not address:
@@ -112,7 +124,7 @@ class Counters:
                 blocks = self._blocks if group.blocks is None else len(group.blocks)
                 columns = self._columns(address, group) + site.offset
                 self._add(site, self._global_rows(site, columns, group.lanes, blocks), 1)
-                if site.kind != "st":
+                if self.caches is not None:
                     lanes = slice(None) if group.lanes is None else group.lanes
                     sectors = (columns[lanes] - buffer.start) // SECTOR_BYTES
                     self._touch(
@@ -133,7 +145,7 @@ class Counters:
                     # No access straddles a sector: its width divides 32 and it is aligned.
                     self._sectors_of[key] = np.unique((relative + residue) // SECTOR_BYTES)
                 self._add(site, found, int(np.count_nonzero(here)))
-                if site.kind != "st":
+                if self.caches is not None:
                     blocks_here = np.arange(self._blocks) if group.blocks is None else group.blocks
                     starts = (base[here] - residue - buffer.start) // SECTOR_BYTES
                     self._touch(site, buffer, self._sectors_of[key][:, None] + starts, blocks_here[here])
@@ -177,17 +189,11 @@ class Counters:
         return (whole if group.blocks is None else whole[:, group.blocks]).astype(np.int64)
 
     def _touch(self, site: Site, buffer: Buffer, sectors: NDArray[np.int64], blocks: NDArray[np.intp]) -> None:
-        """Note the sectors (S, blocks) that a load or an atomic needs from below."""
-        if site.kind == "ld":
-            if buffer.name not in self._touched:
-                self._touched[buffer.name] = np.zeros((buffer.sectors, self._blocks), np.bool_)
-            self._touched[buffer.name][sectors, np.broadcast_to(blocks, sectors.shape)] = True
-        else:
-            # Atomics run in L2, which must first fetch what they change.
-            self._seen(buffer.name, buffer.sectors)[sectors] = True
-
-    def _seen(self, name: str, sectors: int) -> NDArray[np.bool_]:
-        return self._ever_read.setdefault(name, np.zeros(sectors, np.bool_))
+        """Note the sectors (S, blocks) of ``buffer`` that an instruction needs from below or sends there."""
+        key = ("red" if site.kind == "atom" else site.kind, buffer.first_sector)
+        if key not in self._touched:
+            self._touched[key] = PairSet(self._blocks, buffer.sectors)
+        self._touched[key].add(blocks, sectors)
 
     def _remember(self, key: tuple[Any, ...], found: tuple[int, ...]) -> None:
         if len(self._known) >= _REMEMBERED:
@@ -195,24 +201,22 @@ class Counters:
             self._sectors_of.clear()
         self._known[key] = found
 
-    def traffic(self, *, footprint_bytes: int, written_bytes: int, l2_bytes: int) -> Traffic:
-        """The launch's traffic.
-
-        L2: an L1 that keeps what one threadblock reads again and forgets it afterwards; stores and reductions go
-        through. DRAM: every sector read or updated comes in once; what is written stays in L2 when the footprint
-        fits there and leaves once when it does not. Both are labelled modelled.
-        """
-        compulsory = sum(int(np.count_nonzero(seen)) for seen in self._ever_read.values()) * SECTOR_BYTES
-        dram = compulsory + (written_bytes if footprint_bytes > l2_bytes else 0)
+    def traffic(self) -> Traffic:
+        """The traffic so far; L2 and DRAM only with a cache model, and labelled modelled."""
         wavefronts = sum(self.shared_wavefronts.values())
         levels: dict[Level, Quantity] = {
             "asked": Quantity(bytes=self.asked_bytes, origin="emulated"),
             "l1": Quantity(bytes=(self.read_sectors + self.write_sectors) * SECTOR_BYTES, origin="emulated"),
-            "l2": Quantity(bytes=(self.l2_read_sectors + self.write_sectors) * SECTOR_BYTES, origin="modelled"),
-            "dram": Quantity(bytes=dram, origin="modelled"),
             "shared": Quantity(bytes=wavefronts * WAVEFRONT_BYTES, origin="emulated"),
             "sm": Quantity(bytes=(wavefronts + self.global_wavefronts) * WAVEFRONT_BYTES, origin="emulated"),
         }
+        if self.caches is not None:
+            below = self.caches.dram_read_sectors + self.caches.dram_write_sectors
+            l2 = self.caches.l2_read_sectors + self.write_sectors
+            levels |= {
+                "l2": Quantity(bytes=l2 * SECTOR_BYTES, origin="modelled"),
+                "dram": Quantity(bytes=below * SECTOR_BYTES, origin="modelled"),
+            }
         return Traffic(
             levels=levels,
             wavefronts_ld=self.shared_wavefronts["ld"],

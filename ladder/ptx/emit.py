@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from ladder.errors import UnsupportedPtxError
 from ladder.ptx.fuse import Fusion
-from ladder.ptx.parse import (
+from ladder.ptx.site import DTYPE, Site
+from ladder.ptx.syntax import (
     Address,
     Function,
     Immediate,
@@ -20,7 +21,6 @@ from ladder.ptx.parse import (
     registers_of,
     sources,
 )
-from ladder.ptx.site import DTYPE, Site
 
 __all__ = ["Emitter"]
 

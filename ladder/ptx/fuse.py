@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ladder.ptx.parse import Address, Function, Immediate, Instruction, Operand, Register, Symbol
+from ladder.ptx.syntax import Address, Function, Immediate, Instruction, Operand, Register, Symbol
 
 __all__ = ["Fusion", "fuse_shared_loads", "trailing_zeros"]
 

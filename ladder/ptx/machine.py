@@ -104,7 +104,7 @@ class Machine:
                     counters=self.counters,
                 )
                 if self.counters is not None:
-                    self.counters.enter(batch.threads, batch.blocks)
+                    self.counters.enter(batch.threads, batch.numbers)
                 _Run(batch, self.step_limit).to_the_end(self._agents(batch.threads))
                 if self.counters is not None:
                     self.counters.leave()

@@ -27,10 +27,12 @@ class Buffer:
     Attributes:
         base: address of its first byte; ``end`` the one past its last.
         start: ``base`` rounded down to 256 bytes; sectors are counted from here.
+        first_sector: the number of its first sector among those of all buffers.
     """
 
-    def __init__(self, name: str, base: int, shape: tuple[int, int]) -> None:
+    def __init__(self, name: str, base: int, shape: tuple[int, int], *, first_sector: int = 0) -> None:
         self.name = name
+        self.first_sector = first_sector
         self.shape = shape
         self.base = base
         self.size_bytes = 4 * shape[0] * shape[1]
@@ -79,10 +81,15 @@ class GlobalMemory:
 
     def allocate(self, name: str, shape: tuple[int, int], *, offset_bytes: int = 0) -> Buffer:
         """A buffer whose address is ``offset_bytes`` past a multiple of 256."""
-        buffer = Buffer(name, self._next + offset_bytes, shape)
+        buffer = Buffer(name, self._next + offset_bytes, shape, first_sector=self.sectors)
         self._next += -(-(offset_bytes + buffer.size_bytes + RED_ZONE_BYTES) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         self.buffers.append(buffer)
         return buffer
+
+    @property
+    def sectors(self) -> int:
+        """Sectors of all buffers together."""
+        return sum(buffer.sectors for buffer in self.buffers)
 
     def holding(self, low: int, high: int) -> Buffer | None:
         """The buffer that contains all of ``low .. high`` (exclusive)."""

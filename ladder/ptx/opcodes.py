@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from ladder.ptx.emit import Emitter
 from ladder.ptx.fuse import Fusion
-from ladder.ptx.parse import Address, Immediate, Instruction, Operand, Register, Symbol, Vector
 from ladder.ptx.site import DTYPE
+from ladder.ptx.syntax import Address, Immediate, Instruction, Operand, Register, Symbol, Vector
 
 __all__ = ["HANDLERS", "emit"]
 

@@ -6,157 +6,33 @@ The grammar is the subset that NVRTC prints and inline ``asm`` may add: one stat
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import NamedTuple
 
 from ladder.errors import UnsupportedPtxError
-
-__all__ = [
-    "Address",
-    "Function",
-    "Immediate",
-    "Instruction",
-    "Operand",
-    "Param",
-    "Register",
-    "Symbol",
-    "Variable",
-    "Vector",
-    "destinations",
-    "parse",
-    "registers_of",
-    "sources",
-]
-
-
-class Register(NamedTuple):
-    """A register, special ones such as ``%tid.x`` included."""
-
-    name: str
-
-
-class Immediate(NamedTuple):
-    """A constant: ``value`` is an int, or the raw bits of a float with ``float_bits`` 32 or 64."""
-
-    value: int
-    float_bits: int = 0
-
-
-class Symbol(NamedTuple):
-    """A variable's name, standing for its address, or a label."""
-
-    name: str
-
-
-class Address(NamedTuple):
-    """``[base + offset]``; ``base`` is a register, a symbol, or None for an absolute address."""
-
-    base: Register | Symbol | None
-    offset: int
-
-
-class Vector(NamedTuple):
-    """``{a, b, ...}`` or the pair ``p|q``."""
-
-    items: tuple[Register | Immediate | Symbol, ...]
-
-
-Operand = Register | Immediate | Symbol | Address | Vector
-
-
-class Instruction(NamedTuple):
-    """One instruction. ``op`` is its full dotted name, ``guard`` its predicate register and whether it is negated."""
-
-    op: str
-    operands: tuple[Operand, ...]
-    guard: tuple[str, bool] | None
-    line: tuple[int, int]
-    """(file index, line) of the last ``.loc``; (0, 0) when there is none."""
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The dotted name in pieces: ``("ld", "global", "nc", "f32")``."""
-        return tuple(self.op.split("."))
-
-    def __str__(self) -> str:
-        return self.op
-
-
-class Param(NamedTuple):
-    """A kernel parameter: PTX type, byte offset in the parameter block, size."""
-
-    name: str
-    type: str
-    offset: int
-    size: int
-
-
-class Variable(NamedTuple):
-    """A ``.shared`` or ``.local`` array. ``size`` is 0 for ``extern __shared__``."""
-
-    name: str
-    space: str
-    align: int
-    size: int
-
-
-@dataclass(slots=True)
-class Function:
-    """One ``.entry``: what the interpreter needs of it."""
-
-    name: str
-    params: tuple[Param, ...] = ()
-    registers: dict[str, str] = field(default_factory=dict)
-    variables: tuple[Variable, ...] = ()
-    instructions: list[Instruction] = field(default_factory=list)
-    labels: dict[str, int] = field(default_factory=dict)
-    files: dict[int, str] = field(default_factory=dict)
-
-    def where(self, instruction: Instruction) -> str:
-        """``FILE.cu:LINE`` of an instruction, or its opcode without line information."""
-        file, line = instruction.line
-        if not line:
-            return f"PTX `{instruction.op}`"
-        return f"{_shown(self.files.get(file, '?'))}:{line}"
-
-
-_NO_DESTINATION = frozenset(
-    ["st", "red", "bra", "ret", "exit", "bar", "barrier", "membar", "fence", "prefetch", "trap", "nanosleep", "discard"]
+from ladder.ptx.syntax import (
+    Address,
+    Function,
+    Immediate,
+    Instruction,
+    Operand,
+    Param,
+    Register,
+    Symbol,
+    Variable,
+    Vector,
 )
 
-
-def destinations(instruction: Instruction) -> tuple[Operand, ...]:
-    """The operands that an instruction writes: its first one, or none."""
-    return () if instruction.parts[0] in _NO_DESTINATION else instruction.operands[:1]
-
-
-def sources(instruction: Instruction) -> tuple[Operand, ...]:
-    """The operands that an instruction reads."""
-    return instruction.operands[len(destinations(instruction)) :]
-
-
-def registers_of(operand: Operand) -> tuple[str, ...]:
-    """Names of the registers that an operand mentions."""
-    if isinstance(operand, Register):
-        return (operand.name,)
-    if isinstance(operand, Address) and isinstance(operand.base, Register):
-        return (operand.base.name,)
-    if isinstance(operand, Symbol) and operand.name.startswith("!"):
-        return (operand.name[1:],)
-    if isinstance(operand, Vector):
-        return tuple(name for item in operand.items for name in registers_of(item))
-    return ()
-
+__all__ = ["parse"]
 
 TYPE_BYTES = {
     "pred": 1, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2, "f16x2": 4, "bf16x2": 4,
     "b32": 4, "u32": 4, "s32": 4, "f32": 4, "tf32": 4, "b64": 8, "u64": 8, "s64": 8, "f64": 8, "b128": 16,
 }  # fmt: skip
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_COMMENT = re.compile(r'("[^"\n]*")|//[^\n]*|/\*.*?\*/', re.S)
+_TARGET = re.compile(r"\.target\s+sm_(\d+)")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)\s*\(([^)]*)\)([^{;]*)\{", re.S)
@@ -166,23 +42,15 @@ _PARAM = re.compile(
 _STATEMENT = re.compile(
     r"\s*(?:(?P<label>[\w$.%]+)\s*:(?!:)|(?P<open>\{)|(?P<close>\})|(?P<text>[^;{}]*(?:\{[^}]*\}[^;{}]*)*);)", re.S
 )
-_VARIABLE = re.compile(r"\.(shared|local)\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$.]+)\s*(?:\[(\d*)\])?")
+_REG = re.compile(r"\.reg\s*\.(\w+)\s+(.*)", re.S)
+_VARIABLE = re.compile(r"\.(shared|local)\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(.*)", re.S)
+_DECLARATOR = re.compile(r"([\w$.]+)\s*((?:\[\s*\d+\s*\]\s*)*)")
 _EXTERN = re.compile(r"\.extern\s+\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$.]+)\s*\[\s*\]\s*;")
-_MODULE_SHARED = re.compile(r"^\s*(?:\.(?:visible|weak|common)\s+)?(\.shared\s+[^;{]*);", re.M)
+_MODULE_SHARED = re.compile(r"^\s*(?:\.(?:visible|weak|common)\s+)?(\.shared\s+[^;]*);", re.M)
 _GUARD = re.compile(r"@(!?)([\w$.%]+)\s+")
 _SPLIT = re.compile(r",(?![^{\[]*[}\]])")
 _FLOAT = re.compile(r"0([fFdD])([0-9a-fA-F]+)")
-_INT = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|\d+)U?")
-
-
-def _shown(path: str) -> str:
-    """A source path as a person would type it: relative below the working folder, and out of PTX's octal escapes."""
-    raw = re.sub(rb"\\([0-7]{3})", lambda m: bytes([int(m[1], 8)]), path.encode())
-    found = Path(raw.decode(errors="replace"))
-    try:
-        return str(found.relative_to(Path.cwd()))
-    except ValueError:
-        return str(found)
+_INT = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0([0-7]+)|(0|[1-9]\d*))U?")
 
 
 def parse(text: str) -> dict[str, Function]:
@@ -191,19 +59,32 @@ def parse(text: str) -> dict[str, Function]:
     Raises:
         UnsupportedPtxError: a construct outside the subset, with its text.
     """
-    text = _COMMENT.sub("", text)
+    text = _COMMENT.sub(lambda match: match[1] or " ", text)
+    target = _TARGET.search(text)
     files = {int(number): name for number, name in _FILE.findall(text)}
+    entries = [(match, _closing_brace(text, match.end())) for match in _ENTRY.finditer(text)]
+    between = zip([0, *(end for _, end in entries)], [*(match.start() for match, _ in entries), len(text)], strict=True)
+    outside = "\n".join(text[start:end] for start, end in between)
+    module_level = [v for match in _MODULE_SHARED.finditer(outside) for v in _variables(match[1])]
+    module_level += [Variable(m[3], "shared", int(m[1] or 1), 0) for m in _EXTERN.finditer(outside)]
     functions = {}
-    for match in _ENTRY.finditer(text):
-        end = _closing_brace(text, match.end())
-        function = Function(name=match[1], params=_params(match[2]), files=files)
-        module_level = [m[1] for m in _MODULE_SHARED.finditer(text[: match.start()])]
-        variables = [v for line in module_level for v in _variables(line)]
-        variables += [Variable(m[3], "shared", int(m[1] or 1), 0) for m in _EXTERN.finditer(text)]
+    for match, end in entries:
+        function = Function(
+            name=match[1], target=int(target[1]) if target else 0, params=_params(match[2]), files=files
+        )
+        variables = list(module_level)
         _Body(function, variables).read(text[match.end() : end])
-        function.variables = tuple(variables)
+        # Like ptxas: a variable that the function does not mention takes no room.
+        used = {name for i in function.instructions for o in i.operands for name in _symbols_of(o)}
+        function.variables = tuple(v for v in variables if v.name in used)
         functions[function.name] = function
     return functions
+
+
+def _symbols_of(operand: Operand) -> tuple[str, ...]:
+    if isinstance(operand, Address) and isinstance(operand.base, Symbol):
+        return (operand.base.name,)
+    return (operand.name,) if isinstance(operand, Symbol) else ()
 
 
 def _closing_brace(text: str, start: int) -> int:
@@ -230,11 +111,16 @@ def _params(text: str) -> tuple[Param, ...]:
 
 
 def _variables(text: str) -> Iterator[Variable]:
-    match = _VARIABLE.match(text.strip())
-    if match:
-        space, align, kind, name, count = match.groups()
-        size = TYPE_BYTES[kind] * int(count or 1)
-        yield Variable(name, space, int(align or TYPE_BYTES[kind]), size)
+    match = _VARIABLE.fullmatch(text.strip())
+    if match is None or match[3] not in TYPE_BYTES:
+        raise UnsupportedPtxError(f"PTX variable `{text.strip()[:60]}`")
+    space, align, kind, names = match.groups()
+    for raw in names.split(","):
+        declarator = _DECLARATOR.fullmatch(raw.strip())
+        if declarator is None:
+            raise UnsupportedPtxError(f"PTX variable `{text.strip()[:60]}`")
+        size = TYPE_BYTES[kind] * math.prod(int(count) for count in re.findall(r"\d+", declarator[2]))
+        yield Variable(declarator[1], space, int(align or TYPE_BYTES[kind]), size)
 
 
 class _Body:
@@ -244,7 +130,9 @@ class _Body:
         self.function = function
         self.variables = variables
         self.scopes: list[dict[str, str]] = [{}]
+        self.scope_ids = [0]
         self.opened = 0
+        self.branches: list[tuple[int, list[int]]] = []
         self.line = (0, 0)
 
     def read(self, text: str) -> None:
@@ -257,6 +145,8 @@ class _Body:
             self.line = line if line[1] or not self.line[1] else self.line
         if len(self.scopes) != 1:
             raise UnsupportedPtxError(f"{self.function.name}: unbalanced scopes")
+        for index, scopes in self.branches:
+            self._bind(index, scopes)
 
     def _statements(self, text: str) -> None:
         position = 0
@@ -269,11 +159,16 @@ class _Body:
                 return
             position = match.end()
             if match["label"]:
-                self.function.labels[match["label"]] = len(self.function.instructions)
+                self._label(match["label"])
             elif match["open"]:
+                self.opened += 1
                 self.scopes.append({})
+                self.scope_ids.append(self.opened)
             elif match["close"]:
+                if len(self.scopes) == 1:
+                    raise UnsupportedPtxError(f"{self.function.name}: unbalanced scopes")
                 self.scopes.pop()
+                self.scope_ids.pop()
             else:
                 self._statement(match["text"].strip())
 
@@ -289,23 +184,41 @@ class _Body:
         else:
             self._instruction(text)
 
+    def _label(self, name: str) -> None:
+        unique = self._unique(name, self.scope_ids[-1])
+        if unique in self.function.labels:
+            raise UnsupportedPtxError(f"{self.function.name}: label `{name}` twice in one scope")
+        self.function.labels[unique] = len(self.function.instructions)
+
+    def _bind(self, index: int, scopes: list[int]) -> None:
+        """Let a branch name the label of its innermost scope that has one: inline asm repeats labels."""
+        branch = self.function.instructions[index]
+        label = branch.operands[0] if branch.operands else None
+        if isinstance(label, Symbol):
+            names = (self._unique(label.name, scope) for scope in reversed(scopes))
+            found = next((name for name in names if name in self.function.labels), label.name)
+            self.function.instructions[index] = branch._replace(operands=(Symbol(found),))
+
+    @staticmethod
+    def _unique(name: str, scope: int) -> str:
+        """A name of a nested scope, apart from the same name in the next expansion of the inline asm."""
+        return f"{name}#{scope}" if scope else name
+
     def _registers(self, text: str) -> None:
-        _, kind, names = text.split(None, 2)
-        for raw in names.split(","):
+        match = _REG.fullmatch(text)
+        if match is None or match[1] not in TYPE_BYTES:
+            raise UnsupportedPtxError(f"PTX registers `{text[:60]}`")
+        for raw in match[2].split(","):
             name = raw.strip()
             family = re.fullmatch(r"([\w$%]+)<(\d+)>", name)
             if family:
                 for i in range(int(family[2])):
-                    self._declare(f"{family[1]}{i}", kind.lstrip("."))
+                    self._declare(f"{family[1]}{i}", match[1])
             else:
-                self._declare(name, kind.lstrip("."))
+                self._declare(name, match[1])
 
     def _declare(self, name: str, kind: str) -> None:
-        unique = name
-        if len(self.scopes) > 1:
-            # Inline asm declares names that repeat from one expansion to the next.
-            self.opened += 1
-            unique = f"{name}#{self.opened}"
+        unique = self._unique(name, self.scope_ids[-1])
         self.scopes[-1][name] = unique
         self.function.registers[unique] = kind
 
@@ -321,11 +234,11 @@ class _Body:
         if match:
             guard = (self._resolve(match[2]) or match[2], match[1] == "!")
             text = text[match.end() :]
-        op, _, rest = text.partition(" ")
-        if "\t" in op:
-            op, _, rest = text.partition("\t")
-        operands = tuple(self._operand(part.strip()) for part in _SPLIT.split(rest) if part.strip())
-        self.function.instructions.append(Instruction(op.strip(), operands, guard, self.line))
+        op, *rest = text.split(None, 1)
+        operands = tuple(self._operand(part.strip()) for part in _SPLIT.split(rest[0] if rest else "") if part.strip())
+        if op.split(".")[0] == "bra":
+            self.branches.append((len(self.function.instructions), list(self.scope_ids)))
+        self.function.instructions.append(Instruction(op, operands, guard, self.line))
 
     def _operand(self, text: str) -> Operand:
         if text.startswith("{"):
@@ -344,8 +257,11 @@ class _Body:
         match = _FLOAT.fullmatch(text)
         if match:
             return Immediate(int(match[2], 16), 32 if match[1] in "fF" else 64)
-        if _INT.fullmatch(text):
-            return Immediate(int(text.rstrip("U"), 0))
+        match = _INT.fullmatch(text)
+        if match:
+            digits = zip(match.groups()[1:], (16, 2, 8, 10), strict=True)
+            value = next(int(found, base) for found, base in digits if found)
+            return Immediate(-value if match[1] else value)
         if text == "WARP_SZ":
             return Immediate(32)
         if text.startswith("%"):

@@ -19,8 +19,8 @@ from ladder.ptx import arith
 from ladder.ptx.emit import Emitter
 from ladder.ptx.fuse import fuse_shared_loads
 from ladder.ptx.opcodes import emit
-from ladder.ptx.parse import Function, Immediate, Instruction, Symbol, destinations, registers_of, sources
 from ladder.ptx.site import DTYPE, LOCAL_BASE, Site
+from ladder.ptx.syntax import Function, Immediate, Instruction, Symbol, destinations, registers_of, sources
 
 __all__ = ["Block", "Program", "build"]
 

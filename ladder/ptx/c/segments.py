@@ -1,0 +1,181 @@
+"""Basic blocks -> segments: stretches that one lane can run through before the next lane does.
+
+A lane loop ends where lanes must wait for each other: at ``bar.warp.sync``, before a second atomic (an atomic takes its
+lanes in order), and where a block is too long for a C compiler to like it. Values that are needed beyond are kept lane
+by lane; within a segment they are C variables.
+
+Memory instructions of a segment that address memory off one value of one register form a group: their addresses are
+noted and checked once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ladder.errors import UnsupportedPtxError
+from ladder.ptx.emit import SPECIAL
+from ladder.ptx.parse import Address, Instruction, destinations, registers_of, sources
+from ladder.ptx.program import Block, Program
+from ladder.ptx.site import Site
+
+__all__ = ["Group", "Segment", "split"]
+
+LONGEST = 1500
+"""Instructions of a segment. gcc's time grows faster than the length of a function; a register tile's mainloop fits."""
+
+
+@dataclass(slots=True)
+class Group:
+    """Instructions that address memory off one value.
+
+    Attributes:
+        space: ``"global"``, ``"shared"``, ``"local"`` or ``"generic"``.
+        guarded: its one instruction is predicated, so that other lanes take part than in the segment.
+    """
+
+    space: str
+    guarded: bool
+    sites: list[Site] = field(default_factory=list)
+
+    @property
+    def low(self) -> int:
+        """Bytes from the base to the first byte that any of them touches; may be negative."""
+        return min(site.offset for site in self.sites)
+
+    @property
+    def past(self) -> int:
+        """Bytes from the base to one past the last."""
+        return max(site.offset + site.width_bytes for site in self.sites)
+
+    @property
+    def alignments(self) -> list[tuple[int, int]]:
+        """(offset, width): the base plus ``offset`` has to be a multiple of ``width``."""
+        return sorted({(site.offset % site.width_bytes, site.width_bytes) for site in self.sites if site.width_bytes > 1})
+
+
+@dataclass(slots=True)
+class Segment:
+    """A stretch of a basic block, without the block's last instruction if that one only directs control.
+
+    Attributes:
+        start: number of its first instruction in the function.
+        branch: predicate register of the block's end and whether it is negated; None but in a block's last segment.
+        syncs_warps: a ``bar.warp.sync`` follows.
+        uses: registers that it reads before it has written them, in every lane.
+        kept: registers that it writes and that are read later.
+        group_of: group number by instruction number.
+    """
+
+    start: int
+    instructions: list[Instruction]
+    branch: tuple[str, bool] | None = None
+    syncs_warps: bool = False
+    uses: set[str] = field(default_factory=set)
+    kept: set[str] = field(default_factory=set)
+    groups: list[Group] = field(default_factory=list)
+    group_of: dict[int, int] = field(default_factory=dict)
+
+
+def split(program: Program) -> list[list[Segment]]:
+    """The segments of each basic block, analysed.
+
+    Raises:
+        UnsupportedPtxError: a ``bar.warp.sync`` under a predicate.
+    """
+    names = {slot: name for name, slot in program.slots.items()}
+    site_at = {site.index: site for site in program.sites}
+    out = []
+    for index, block in enumerate(program.blocks):
+        segments = _cut(program, block)
+        if block.guard is not None:
+            segments[-1].branch = (names[block.guard[0]], block.guard[1])
+        _flow(segments, _registers(_live_out(program, index), names))
+        for segment in segments:
+            _group(segment, site_at)
+        out.append(segments)
+    return out
+
+
+def _cut(program: Program, block: Block) -> list[Segment]:
+    body = block.instructions[:-1] if block.end != "fall" else block.instructions
+    segments = [Segment(block.start, [])]
+    atomics = 0
+    for number, instruction in enumerate(body, block.start):
+        current = segments[-1]
+        if instruction.op.startswith("bar.warp.sync"):
+            if instruction.guard:
+                where = program.function.where(instruction)
+                raise UnsupportedPtxError(f"{where}: PTX `{instruction.op}` under a predicate")
+            current.syncs_warps = True
+            segments.append(Segment(number + 1, []))
+            atomics = 0
+            continue
+        is_atomic = instruction.parts[0] in {"atom", "red"}
+        if (is_atomic and atomics) or len(current.instructions) >= LONGEST:
+            segments.append(Segment(number, []))
+            atomics = 0
+        atomics += is_atomic
+        segments[-1].instructions.append(instruction)
+    return segments
+
+
+def _live_out(program: Program, index: int) -> int:
+    block = program.blocks[index]
+    following = [index + 1] if block.end in {"fall", "bar"} or block.guard else []
+    if block.end == "bra":
+        following.append(block.target)
+    live = 0
+    for successor in following:
+        if successor < len(program.blocks):
+            live |= program.blocks[successor].live_in
+    return live
+
+
+def _registers(bits: int, names: Mapping[int, str]) -> set[str]:
+    return {name for slot, name in names.items() if bits >> slot & 1 and name not in SPECIAL}
+
+
+def _flow(segments: list[Segment], live: set[str]) -> None:
+    """Backward data flow through the segments of one block, from what is live at its end."""
+    for segment in reversed(segments):
+        uses: set[str] = set()
+        written: set[str] = set()
+        surely: set[str] = set()
+        for instruction in segment.instructions:
+            read = {name for operand in sources(instruction) for name in registers_of(operand)}
+            new = {name for operand in destinations(instruction) for name in registers_of(operand)}
+            if instruction.guard:
+                # A predicated write leaves the old value in the other lanes.
+                read |= {instruction.guard[0]} | new
+            uses |= read - surely
+            surely |= new
+            written |= new
+        if segment.branch is not None:
+            uses |= {segment.branch[0]} - surely
+        segment.uses = uses - SPECIAL
+        segment.kept = written & live
+        live = segment.uses | (live - surely)
+
+
+def _group(segment: Segment, site_at: Mapping[int, Site]) -> None:
+    generation: dict[str, int] = {}
+    known: dict[tuple[str, str, int], int] = {}
+    for number, instruction in enumerate(segment.instructions, segment.start):
+        site = site_at.get(number)
+        if site is not None:
+            base = next(o for o in instruction.operands if isinstance(o, Address)).base
+            name = "" if base is None else base.name
+            key = (site.space, name, generation.get(name, 0))
+            # Absolute addresses differ in their base; a predicate, or a space known at run time only, sets one apart.
+            alone = base is None or instruction.guard is not None or site.space == "generic"
+            if alone or key not in known:
+                known[key] = len(segment.groups)
+                segment.groups.append(Group(site.space, guarded=instruction.guard is not None))
+            segment.group_of[number] = known[key]
+            segment.groups[known[key]].sites.append(site)
+            if alone:
+                del known[key]
+        for operand in destinations(instruction):
+            for name in registers_of(operand):
+                generation[name] = generation.get(name, 0) + 1
