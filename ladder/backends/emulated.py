@@ -12,11 +12,12 @@ from ladder.backends.base import Outcome
 from ladder.errors import BackendError, InputError
 from ladder.geometry import plan
 from ladder.memory.caches import CacheModel
-from ladder.model import Device, Resources, Shape, Timing
+from ladder.model import Device, Resources, Shape, Timing, Traffic
 from ladder.nvrtc import Compiled
 from ladder.occupancy import blocks_per_sm, occupancy
 from ladder.oracle import POISON_BITS
 from ladder.ptx import Buffer, Counters, GlobalMemory, Machine, Order, Program, build, parse
+from ladder.ptx.replay import replay
 
 __all__ = ["EmulatedBackend"]
 
@@ -74,7 +75,8 @@ class EmulatedBackend:
         launches = plan(rung, shape)
         program = self._program(kernel)
         self._check_limits(kernel, program)
-        counters = Counters(self._caches(kernel, program, memory.sectors)) if count else None
+        caches = self._caches(kernel, program, memory.sectors) if count else None
+        counters = Counters(caches) if count else None
         for launch in launches:
             values = _arguments(buffers, shape, launch.row0, launch.rows)
             machine = Machine(
@@ -86,11 +88,44 @@ class EmulatedBackend:
                 **({} if self._step_limit is None else {"step_limit": self._step_limit}),
             )
             machine.launch(grid=launch.grid, block=launch.block, smem_bytes=launch.smem_bytes)
-            if counters is not None and counters.caches is not None:
-                counters.caches.end_launch()
+            if caches is not None:
+                caches.end_launch()
         traffic = None if counters is None else counters.traffic()
         damage = _damage(buffers[0], a) or _damage(buffers[1], b)
         return Outcome(c=buffers[2].matrix.copy(), damage=damage, traffic=traffic)
+
+    def replay(self, kernel: Compiled, shape: Shape) -> Traffic:
+        """Traffic of a product too large to execute, from a few of its threadblocks (:mod:`ladder.ptx.replay`).
+
+        Asked, L1, shared and SM counts are exact; L2 and DRAM are modelled, from a cold L2.
+
+        Raises:
+            ShapeError: the rung does not support the shape.
+            BackendError: the rung's tiles do not divide the shape, or it takes more than one launch or none.
+        """
+        launches = plan(kernel.rung, shape)
+        bm, bn = kernel.rung.tile
+        if len(launches) != 1 or shape.m % bm or shape.n % bn:
+            raise BackendError(
+                f"rung {kernel.rung.name}: {shape} is not replayed: {len(launches)} launches of {bm}x{bn} tiles. "
+                f"Give multiples of the tile that fit one launch."
+            )
+        memory = GlobalMemory()
+        sizes = ((shape.m, shape.k), (shape.k, shape.n), (shape.m, shape.n))
+        buffers = [memory.allocate(name, size) for name, size in zip("ABC", sizes, strict=True)]
+        program = self._program(kernel)
+        self._check_limits(kernel, program)
+        values = _arguments(buffers, shape, 0, shape.m)
+        return replay(
+            program,
+            memory,
+            {p.offset: v for p, v in zip(program.function.params, values, strict=True)},
+            grid=launches[0].grid,
+            block=launches[0].block,
+            smem_bytes=launches[0].smem_bytes,
+            in_step=self._caches(kernel, program, 0).in_step,
+            l2_bytes=self._device.l2_bytes,
+        )
 
     def resources(self, kernel: Compiled) -> Resources:
         """What ptxas reported, and the occupancy that this allows on the recorded device."""

@@ -15,12 +15,12 @@ is free. The model's assumptions, each with its reason:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CacheModel", "Touched", "UnitLru"]
+__all__ = ["CacheModel", "Caches", "Touched", "UnitLru"]
 
 Sectors = NDArray[np.int64]
 
@@ -34,16 +34,28 @@ class Touched(NamedTuple):
     sector: Sectors
 
 
+class Caches(Protocol):
+    """Takes the footprints of threadblocks, in order."""
+
+    def blocks(self, numbers: Sectors, *, reads: Touched, updates: Touched, writes: Touched) -> None:
+        """The next threadblocks, by linear index, and the sectors they touch, as pairs sorted by block."""
+        ...
+
+
 class UnitLru:
     """``caches`` least recently used, fully associative caches of ``capacity`` sectors each, side by side.
 
-    Time passes in units, in each of which a cache takes one set of sectors: nothing is evicted within a unit, and the
-    oldest go first.
+    What they hold are sectors, or objects of ``weights`` sectors each that come and go whole.
+
+    Time passes in units, in each of which a cache takes one set of sectors, in the same order as the unit before. So
+    between two uses of a sector lies as much as one unit takes, plus what the units in between took: once that exceeds
+    the capacity, the sector is gone. A unit too large for the cache finds nothing of the one before.
     """
 
-    def __init__(self, caches: int, sectors: int, capacity: int) -> None:
+    def __init__(self, caches: int, sectors: int, capacity: int, *, weights: Sectors | None = None) -> None:
         self._sectors = sectors
         self._capacity = capacity
+        self._weights = weights
         self._last = np.full(caches * sectors, -1, np.int32)
         self._dirty = np.zeros(caches * sectors, np.bool_)
         self._held = np.zeros((16, caches), np.int64)
@@ -66,29 +78,34 @@ class UnitLru:
         A cache is used in one call a unit.
         """
         place = cache * self._sectors + sector
+        weight = np.ones(len(sector), np.int64) if self._weights is None else self._weights[sector]
+        own = np.zeros(len(self._oldest), np.int64)
+        np.add.at(own, cache, weight)
+        self._evict(own)
         before = self._last[place]
         hit: NDArray[np.bool_] = before >= self._oldest[cache]
-        np.subtract.at(self._held, (before[hit], cache[hit]), 1)
+        np.subtract.at(self._held, (before[hit], cache[hit]), weight[hit])
         dirty = self._dirty[place] & hit
-        np.subtract.at(self._held_dirty, (before[dirty], cache[dirty]), 1)
+        np.subtract.at(self._held_dirty, (before[dirty], cache[dirty]), weight[dirty])
         if written is not None:
             dirty |= written
         self._dirty[place] = dirty
         self._last[place] = self._now
-        caches = len(self._oldest)
-        self._held[self._now] += np.bincount(cache, minlength=caches)
-        self._held_dirty[self._now] += np.bincount(cache[dirty], minlength=caches)
-        self._resident += np.bincount(cache[~hit], minlength=caches)
-        self._evict()
+        np.add.at(self._held[self._now], cache, weight)
+        np.add.at(self._held_dirty[self._now], cache[dirty], weight[dirty])
+        np.add.at(self._resident, cache[~hit], weight[~hit])
         return hit
 
-    def _evict(self) -> None:
+    def _evict(self, own: Sectors) -> None:
+        """Drop the oldest units that what came after them, and what each cache now takes, push out."""
         while True:
-            full = np.flatnonzero((self._resident > self._capacity) & (self._oldest < self._now))
+            held = self._held[self._oldest, np.arange(len(self._oldest))]
+            newer = self._resident - held
+            full = np.flatnonzero((own > 0) & (newer + own > self._capacity) & (self._oldest < self._now))
             if not len(full):
                 return
             oldest = self._oldest[full]
-            self._resident[full] -= self._held[oldest, full]
+            self._resident[full] = newer[full]
             self.written_back += int(self._held_dirty[oldest, full].sum())
             self._oldest[full] += 1
 
@@ -111,7 +128,7 @@ class CacheModel:
         self._sm_count = sm_count
         self._l1 = UnitLru(sm_count, sectors, l1_bytes // 32)
         self._l2 = UnitLru(1, sectors, l2_bytes // 32)
-        self._in_step = sm_count * (1 if barriers else max(resident, 1))
+        self.in_step = sm_count * (1 if barriers else max(resident, 1))
         self._random = np.random.default_rng(_SEED)
         self._wave = self._group = -1
         self._order = np.arange(sm_count)
@@ -125,7 +142,7 @@ class CacheModel:
 
         Reductions and atomics are ``updates``. Pairs are sorted by block.
         """
-        waves, groups = numbers // self._sm_count, numbers // self._in_step
+        waves, groups = numbers // self._sm_count, numbers // self.in_step
         cuts = np.flatnonzero((np.diff(waves) != 0) | (np.diff(groups) != 0)) + 1
         for first, last in zip([0, *cuts], [*cuts, len(numbers)], strict=True):
             if groups[first] != self._group:

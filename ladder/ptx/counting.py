@@ -21,7 +21,7 @@ from ladder.memory import (
     sectors_batch,
     wavefronts_batch,
 )
-from ladder.memory.caches import CacheModel, Touched
+from ladder.memory.caches import CacheModel, Caches, Touched
 from ladder.model import Level, Quantity, Traffic
 from ladder.ptx.lanes import Group, Split, groups, rows_of_warps, split
 from ladder.ptx.memory import Buffer
@@ -41,7 +41,7 @@ class Counters:
     without one, L2 and DRAM stay uncounted.
     """
 
-    def __init__(self, caches: CacheModel | None = None) -> None:
+    def __init__(self, caches: Caches | None = None) -> None:
         self.asked_bytes = 0
         self.read_sectors = 0
         self.write_sectors = 0
@@ -210,7 +210,7 @@ class Counters:
             "shared": Quantity(bytes=wavefronts * WAVEFRONT_BYTES, origin="emulated"),
             "sm": Quantity(bytes=(wavefronts + self.global_wavefronts) * WAVEFRONT_BYTES, origin="emulated"),
         }
-        if self.caches is not None:
+        if isinstance(self.caches, CacheModel):
             below = self.caches.dram_read_sectors + self.caches.dram_write_sectors
             l2 = self.caches.l2_read_sectors + self.write_sectors
             levels |= {
