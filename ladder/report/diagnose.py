@@ -1,0 +1,280 @@
+"""What binds a run and which lever helps, from its placement, wavefronts and law. Rules, not a list of known rungs.
+
+The same rules judge the catalogue and a user's own kernel: nothing here looks at a name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ladder.laws import compulsory
+from ladder.model import Level, Placement, Roofs
+from ladder.report.text import ROOF_NAMES, number, percent, seconds, tflops
+from ladder.roofline import ROOFED_LEVELS, pipe_level, ridge
+from ladder.store import Run
+
+__all__ = ["Reading", "conflict_degree", "read", "scatter", "unroofed"]
+
+SCATTERED = 2.0
+"""Bytes in touched sectors over bytes asked for from which a warp's lanes count as scattered. Contiguous 4-byte
+accesses give at most 1.25, when a row begins inside a sector and a fifth one is touched."""
+
+CONFLICTING = 1.25
+"""Wavefront bytes over lane bytes from which shared accesses count as conflicting; the stores that the law leaves out
+add a few percent."""
+
+WIDEST_WAVEFRONTS = 4.0
+"""Wavefronts of a conflict-free 16-byte request, the widest there is: more than that is always conflict."""
+
+NEAR_COMPULSORY = 0.75
+"""Share of the compulsory intensity from which blocking has little left to give."""
+
+ON_THE_ROOF, FAR_BELOW = 0.8, 0.5
+"""Fractions of the roof that count as reached, and as not limited by it."""
+
+MOSTLY_USEFUL = 0.7
+"""Part of the tiles' volume inside the shape below which what hangs over the edge deserves a word."""
+
+NEARLY = 1.1
+"""Ratio of two roofs below which they count as one height."""
+
+IMPOSSIBLE = 1.02
+"""Fraction above which the ceiling or the bytes must be wrong, not the kernel fast."""
+
+SHORT_S = 20e-6
+"""Below this a launch and its tail, several microseconds, are a visible part of the time."""
+
+
+_PIPE = frozenset({"sm", "shared"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """``binds`` says what holds the run back, ``lever`` what to try next; ``rule`` names the rule that spoke."""
+
+    rule: str
+    binds: str
+    lever: str
+
+    @property
+    def sentence(self) -> str:
+        """Both, as one text."""
+        return f"{self.binds} {self.lever}".strip()
+
+
+def conflict_degree(run: Run) -> float | None:
+    """How many times more wavefront bytes shared memory spends than its lanes ask for; None when it cannot be known.
+
+    With a law for the shared level: predicted over measured intensity. Without one, wavefronts per request over the
+    widest conflict-free request, and only when that exceeds 1 (a 16-byte access takes 4 wavefronts without conflict).
+    """
+    if run.traffic is None or run.traffic.wavefronts_per_request is None:
+        return None
+    measured = run.intensity.get("shared")
+    predicted = run.law.predicted.get("shared") if run.law else None
+    if measured and predicted:
+        return predicted / measured
+    excess = run.traffic.wavefronts_per_request / WIDEST_WAVEFRONTS
+    return excess if excess > 1 else None
+
+
+def scatter(run: Run) -> float | None:
+    """Bytes in the sectors that warps touch over the bytes that their lanes ask for; None when not counted."""
+    asked, l1 = run.intensity.get("asked"), run.intensity.get("l1")
+    return asked / l1 if asked and l1 else None
+
+
+def unroofed(run: Run, roofs: Roofs) -> list[str]:
+    """Levels with traffic but no recorded roof: their bounds are unknown."""
+    names = [ROOF_NAMES[level] for level in ROOFED_LEVELS if level in run.intensity and roofs.bandwidth(level) is None]
+    return list(dict.fromkeys(names))
+
+
+def read(
+    run: Run,
+    roofs: Roofs,
+    *,
+    sm_count: int | None = None,
+    blocks: int | None = None,
+    useful: float | None = None,
+) -> Reading:
+    """The sentence for one run.
+
+    Args:
+        run: a row of the results.
+        roofs: the ceilings it was placed under.
+        sm_count: the device's SMs.
+        blocks: threadblocks of the launch; beside ``sm_count`` they tell an idle machine from a slow one.
+        useful: part of the tiles' volume that lies inside the shape.
+    """
+    if run.skipped is not None:
+        return Reading("skipped", f"Skipped: {run.skipped}.".replace("..", "."), "")
+    if run.error is not None:
+        return Reading("error", f"Broke off: {run.error}".rstrip("."), "Nothing was counted or timed.")
+    if run.failed:
+        failure = run.check.failure if run.check else None
+        return Reading("wrong", f"Wrong: {failure or 'its product is not A @ B'}.", "A wrong kernel is not placed.")
+    if run.placement is None:
+        if run.flop_per_s is not None:
+            return Reading("uncounted", f"Timed at {tflops(run.flop_per_s)}; its traffic was not counted.", "")
+        why = "there is no work at this shape" if run.shape.flop == 0 else "its traffic was not counted"
+        return Reading("unplaced", f"Not placed: {why}.", "")
+
+    reading = _bound(run, run.placement, roofs)
+    level = _next(run.placement)
+    binds = [reading.binds, _next_roof(run.placement, level)]
+    lever = reading.lever
+    if level is not None and run.placement.bounds_flop_per_s[level] < NEARLY * run.placement.roof_flop_per_s:
+        twin = replace(run.placement, bound_by=pipe_level(run.intensity) if level in _PIPE else level)
+        lever = f"{lever} {_bound(run, twin, roofs).lever}"
+    fraction = run.placement.fraction
+    if fraction is not None:
+        binds.append(_reached(fraction))
+        if fraction < FAR_BELOW:
+            lever = _idle(run, sm_count, blocks) + f" For the roof itself: {lever[0].lower()}{lever[1:]}"
+    if useful is not None and useful < MOSTLY_USEFUL:
+        binds.append(f"Only {percent(useful)} of its tiles' volume lies inside this shape.")
+        lever = f"Use smaller tiles here, so that less of each hangs over the edge. {lever}"
+    return Reading(reading.rule, " ".join(part for part in binds if part), lever)
+
+
+def _bound(run: Run, placement: Placement, roofs: Roofs) -> Reading:
+    limit = tflops(placement.roof_flop_per_s)
+    spread = scatter(run)
+    scattered = spread is not None and spread >= SCATTERED
+    coalesce = "Let consecutive lanes read consecutive addresses."
+    bound_by = placement.bound_by
+
+    if bound_by == "dram":
+        head = _memory_head(run, roofs, "dram", limit)
+        if scattered:
+            return Reading("scattered", f"{head} {_scattered(spread)}", coalesce)
+        if run.intensity["dram"] >= NEAR_COMPULSORY * compulsory(run.shape):
+            return Reading(
+                "compulsory",
+                f"{head} The matrices cross the interface about once already.",
+                "Blocking has little left to give: fuse a neighbouring kernel, or store narrower elements.",
+            )
+        return Reading("dram", head, "Block more: a larger tile, or an order of blocks that shares tiles through L2.")
+    if bound_by == "l2":
+        head = _memory_head(run, roofs, "l2", limit)
+        if scattered:
+            return Reading("scattered", f"{head} {_scattered(spread)}", coalesce)
+        return Reading("l2", head, "Enlarge the block tile: intensity here grows with its edge.")
+    if bound_by == "shared":
+        return _shared(run, placement, limit)
+    if bound_by == "sm":
+        head = f"The SM's data pipe binds at {limit}, filled mostly by global accesses."
+        if scattered:
+            return Reading("scattered", f"{head} {_scattered(spread)}", coalesce)
+        return Reading(
+            "operands",
+            head,
+            "Fetch less often: keep a tile of C in registers, so that each operand feeds several FMAs. A shared-memory "
+            "tile alone spares L2 but passes through the same pipe.",
+        )
+    return Reading(
+        "pipe",
+        f"The {ROOF_NAMES.get(bound_by, bound_by)} pipe binds at {limit}: no memory level counted is lower.",
+        "Only the instruction mix is left (fewer loads, integer and copy instructions beside the FMAs), or a faster "
+        "pipe such as the tensor cores.",
+    )
+
+
+def _shared(run: Run, placement: Placement, limit: str) -> Reading:
+    per_request = run.traffic.wavefronts_per_request if run.traffic else None
+    degree = conflict_degree(run)
+    if degree is not None and degree >= CONFLICTING and per_request is not None and per_request >= CONFLICTING:
+        freed = min(placement.roof_flop_per_s * degree, *_others(placement).values())
+        known = run.law is not None and "shared" in run.law.predicted
+        excess = (
+            f"{number(degree)} times the bytes that the lanes ask for" if known else "and no clean access needs over 4"
+        )
+        return Reading(
+            "conflicts",
+            f"Shared memory binds at {limit} through bank conflicts: {number(per_request)} wavefronts a request"
+            f"{_loads_and_stores(run)}, {excess}.",
+            "Pad the tile's rows by a word or swizzle its columns: without conflicts the bound is at least "
+            f"{tflops(freed)}.",
+        )
+    head = f"Shared memory binds at {limit}: {number(run.intensity.get('sm', run.intensity.get('shared')))} FLOP/byte."
+    lever = "Give each thread a larger tile of C in registers, so that every shared load feeds more FMAs."
+    if degree is None and per_request is not None and per_request >= CONFLICTING:
+        lever += (
+            f" Its {number(per_request)} wavefronts a request are fine for 8- and 16-byte accesses, which need 2 and 4;"
+            " for 4-byte ones they are conflicts, and padding helps."
+        )
+    return Reading("shared", head, lever)
+
+
+def _loads_and_stores(run: Run) -> str:
+    traffic = run.traffic
+    if traffic is None or not traffic.requests_ld or not traffic.requests_st:
+        return ""
+    loads, stores = traffic.wavefronts_ld / traffic.requests_ld, traffic.wavefronts_st / traffic.requests_st
+    return f" ({number(loads)} a load, {number(stores)} a store)"
+
+
+def _memory_head(run: Run, roofs: Roofs, level: Level, limit: str) -> str:
+    corner = ridge(roofs, level)
+    traffic = run.traffic
+    modelled = traffic is not None and level in traffic.levels and traffic.levels[level].origin == "modelled"
+    return (
+        f"{ROOF_NAMES[level]} binds at {limit}: {number(run.intensity[level])} FLOP/byte"
+        f"{' (modelled)' if modelled else ''}, below the ridge at {number(corner)}."
+    )
+
+
+def _scattered(spread: float | None) -> str:
+    return f"A warp's lanes touch {number(spread)} times the bytes that they ask for."
+
+
+def _next(placement: Placement) -> str | None:
+    """The second lowest roof; None when there is no other, or no work."""
+    others = _others(placement)
+    return min(others, key=others.__getitem__) if others and placement.roof_flop_per_s > 0 else None
+
+
+def _next_roof(placement: Placement, level: str | None) -> str:
+    if level is None:
+        return ""
+    name, bound = ROOF_NAMES.get(level, level), placement.bounds_flop_per_s[level]
+    times = bound / placement.roof_flop_per_s
+    if times < NEARLY:
+        return f"{name} binds at nearly the same height, {tflops(bound)}, so both must move."
+    return f"Next comes {name} at {tflops(bound)}, {number(times, 2)} times higher."
+
+
+def _others(placement: Placement) -> dict[str, float]:
+    """Bounds beside the binding one; sm and shared are one pipe, so neither is the other's next roof."""
+    used = _PIPE if placement.bound_by in _PIPE else {placement.bound_by}
+    return {name: bound for name, bound in placement.bounds_flop_per_s.items() if name not in used}
+
+
+def _reached(fraction: float) -> str:
+    if fraction > IMPOSSIBLE:
+        return f"It runs at {percent(fraction)} of that, which no kernel can: the ceiling or the bytes are wrong."
+    if fraction >= ON_THE_ROOF:
+        return f"It reaches {percent(fraction)} of that: it sits on its roof."
+    if fraction >= FAR_BELOW:
+        return f"It reaches {percent(fraction)} of that; latency takes the rest."
+    return f"It reaches only {percent(fraction)} of that, so latency holds it, not this roof."
+
+
+def _idle(run: Run, sm_count: int | None, blocks: int | None) -> str:
+    """What keeps a run far below its roof, as far as the results tell."""
+    causes = []
+    if sm_count is not None and blocks is not None and blocks < 2 * sm_count:
+        causes.append(f"{blocks} threadblocks for {sm_count} SMs: use smaller tiles or split K")
+    if run.time is not None and run.time.median < SHORT_S:
+        causes.append(f"{seconds(run.time.median)} is short beside a launch: use a larger product")
+    resources = run.resources
+    if resources is not None and resources.spill_bytes > 0:
+        causes.append(f"{resources.spill_bytes} bytes of spilled registers: use a smaller register tile")
+    if resources is not None and resources.occupancy is not None and resources.occupancy < FAR_BELOW:
+        causes.append(
+            f"an occupancy of {percent(resources.occupancy)}: more warps, or more independent loads in flight in each"
+        )
+    if not causes:
+        return "Overlap loads with arithmetic, and look at the stall reasons in a profiler."
+    return f"First suspect {'; then '.join(causes)}."

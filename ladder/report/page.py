@@ -1,0 +1,257 @@
+"""What the page says, as plain data for the two templates: Markdown and HTML show the same."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ladder.model import LEVELS, Level, Origin, Rung
+from ladder.report import banks_figure, bounds_figure, law_figure, roofline_figure
+from ladder.report.banks_figure import family
+from ladder.report.diagnose import unroofed
+from ladder.report.draw import Drawing
+from ladder.report.law_figure import FORMULA, fits, ragged
+from ladder.report.table import Table, table
+from ladder.report.text import (
+    LEVEL_NAMES,
+    ORIGIN_MEANINGS,
+    ROOF_NAMES,
+    listing,
+    number,
+    percent,
+    plural,
+    si,
+    slug,
+    tflops,
+)
+from ladder.report.view import Row, Section, origins, sections
+from ladder.roofline import ridge
+from ladder.store import Results
+
+__all__ = ["Figure", "Group", "Page", "Part", "Roof", "build"]
+
+_FIGURES = (roofline_figure.draw, bounds_figure.draw, law_figure.draw, banks_figure.draw)
+_ROOF_ORDER: tuple[Level, ...] = ("dram", "l2", "sm")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A drawing and the file name, without ending, that it gets in ``figures/``."""
+
+    drawing: Drawing
+    stem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roof:
+    """One line of the table of ceilings."""
+
+    name: str
+    css: str
+    value: str
+    ridge: str
+    origin: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One shape of a results file."""
+
+    title: str
+    anchor: str
+    summary: tuple[str, ...]
+    figures: tuple[Figure, ...]
+    table: Table
+    rows: tuple[Row, ...]
+    origins: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """One results file."""
+
+    title: str
+    anchor: str
+    facts: tuple[tuple[str, str], ...]
+    roofs: tuple[Roof, ...]
+    timed: bool
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The whole report. ``method`` is a relative link to the method's description, empty when it is not there."""
+
+    groups: tuple[Group, ...]
+    meanings: tuple[tuple[str, str], ...]
+    method: str
+
+
+def build(results: Sequence[Results], out: Path, catalog: Mapping[str, Rung] | None) -> Page:
+    """Arrange ``results`` and draw every figure. Nothing is written; ``out`` only makes links relative."""
+    taken: Counter[str] = Counter()
+    groups = tuple(_group(each, out, catalog, taken) for each in results)
+    method = out.parent / "method.md"
+    return Page(
+        groups=groups,
+        meanings=tuple((origin, meaning) for origin, meaning in ORIGIN_MEANINGS.items()),
+        method="../method.md" if method.is_file() else "",
+    )
+
+
+def _group(results: Results, out: Path, catalog: Mapping[str, Rung] | None, taken: Counter[str]) -> Group:
+    device = results.device
+    where = "emulated on the CPU" if device.backend == "emulated" else "run on the GPU"
+    anchor = _unique(slug(f"{device.name} {device.backend}"), taken)
+    found = sections(results, catalog)
+    return Group(
+        title=f"{device.name}, {where}",
+        anchor=anchor,
+        facts=_facts(results),
+        roofs=_roofs(results),
+        timed=any(section.timed for section in found),
+        parts=tuple(_part(section, f"{anchor}-{section.shape}", out) for section in found),
+    )
+
+
+def _unique(name: str, taken: Counter[str]) -> str:
+    taken[name] += 1
+    return name if taken[name] == 1 else _unique(f"{name}-{taken[name]}", taken)
+
+
+def _facts(results: Results) -> tuple[tuple[str, str], ...]:
+    device = results.device
+    whose = "" if device.backend == "cuda" else ", of the recorded GPU"
+    facts = [
+        ("made", results.created),
+        ("command", results.command),
+        ("compute capability", "{}.{}".format(*device.compute_capability)),
+        ("SMs", str(device.sm_count)),
+        ("L2", f"{number(device.l2_bytes / 2**20)} MiB"),
+    ]
+    if device.nvrtc:
+        facts.append(("NVRTC", device.nvrtc))
+    if device.driver:
+        facts.append(("driver", f"{device.driver}{whose}"))
+    if device.sm_clock_hz:
+        facts.append(("SM clock", f"{si(device.sm_clock_hz, 'Hz')}{whose}"))
+    if device.power_w:
+        facts.append(("power", f"{number(device.power_w)} W"))
+    return tuple(facts)
+
+
+def _roofs(results: Results) -> tuple[Roof, ...]:
+    roofs = results.roofs
+    out = []
+    for name in _ROOF_ORDER:
+        corner = ridge(roofs, name)
+        value = roofs.bytes_per_s.get(name)
+        if value is not None:
+            out.append(_roof(results, name, si(value, "B/s"), f"{number(corner)} FLOP/byte"))
+    out.extend(_roof(results, name, si(value, "FLOP/s"), "") for name, value in roofs.flop_per_s.items())
+    return tuple(out)
+
+
+def _roof(results: Results, name: str, value: str, corner: str) -> Roof:
+    roofs = results.roofs
+    return Roof(
+        name=ROOF_NAMES.get(name, name), css=f"level-{name}", value=value, ridge=corner,
+        origin=roofs.origin.get(name, "recorded"), note=roofs.note.get(name, ""),
+    )  # fmt: skip
+
+
+def _part(section: Section, anchor: str, out: Path) -> Part:
+    drawings = [drawing for draw in _FIGURES if (drawing := draw(section)) is not None]
+    return Part(
+        title=f"{section.shape}",
+        anchor=anchor,
+        summary=tuple(_summary(section)),
+        figures=tuple(Figure(drawing=drawing, stem=f"{anchor}-{drawing.kind}") for drawing in drawings),
+        table=table(section, link=lambda row: _source(row, out)),
+        rows=section.rows,
+        origins=_origins(section),
+    )
+
+
+def _source(row: Row, out: Path) -> str:
+    """Relative link to a kernel's file, when the report lies in the same project; a copy elsewhere gets none."""
+    if row.rung is None:
+        return ""
+    folder = out.resolve()
+    root = next((each for each in folder.parents if (each / "pyproject.toml").is_file()), None)
+    path = row.rung.path.resolve()
+    if root is None or root not in path.parents:
+        return ""
+    return Path(os.path.relpath(path, folder)).as_posix()
+
+
+def _origins(section: Section) -> tuple[tuple[str, str, str], ...]:
+    """(origin, what has it, its meaning) for every origin that occurs here, roofs included."""
+    holders: dict[Origin, list[str]] = {origin: [] for origin in ORIGIN_MEANINGS}
+    found = origins(section)
+    labels: dict[str, str] = {level: f"{LEVEL_NAMES[level]} bytes" for level in LEVELS}
+    labels["time"] = "times"
+    for level, label in labels.items():
+        for origin, names in found.get(level, {}).items():
+            alone = len(found[level]) == 1
+            holders[origin].append(label if alone else f"{label} of {listing(names, 4)}")
+    roofs = section.results.roofs
+    for name in (*roofs.bytes_per_s, *roofs.flop_per_s):
+        holders.setdefault(roofs.origin.get(name, "recorded"), []).append(f"{ROOF_NAMES.get(name, name)} roof")
+    return tuple(
+        (origin, listing(held, 12), ORIGIN_MEANINGS.get(origin, "of unknown origin"))
+        for origin, held in holders.items()
+        if held
+    )
+
+
+def _summary(section: Section) -> list[str]:
+    """The findings of a section, each a sentence made from its numbers."""
+    rows = section.rows
+    status = Counter(row.status for row in rows if row.run.kind != "peer")
+    if not status:
+        lines = ["Only library products here."]
+    else:
+        lines = [f"{plural(sum(status.values()), 'kernel')}: {listing([f'{n} {name}' for name, n in status.items()])}."]
+    binding: dict[str, list[str]] = {}
+    for row in section.placed:
+        if row.run.kind == "rung" and row.run.placement is not None:
+            binding.setdefault(row.run.placement.bound_by, []).append(row.name)
+    if binding:
+        parts = [f"{ROOF_NAMES.get(name, name)} binds {listing(names, 9)}" for name, names in binding.items()]
+        lines.append(f"{'; '.join(parts)}.")
+    for fit in fits(section):
+        who = f"{plural(len(fit.rows), 'kernel')}; {fit.words[0]}"
+        lines.append(f"L1 intensity follows {FORMULA[fit.law]} {fit.within} ({who}).")
+    if ragged(section) and fits(section):
+        lines.append(ragged(section))
+    pair = family([row for row in rows if row.run.intensity.get("shared")])
+    if pair is not None:
+        worst, clean = pair
+        moved = clean.run.intensity["shared"] / worst.run.intensity["shared"]
+        lines.append(
+            f"Bank conflicts put {worst.name} {number(moved)} times to the left of {clean.name} at shared memory: the "
+            "same tile, but its layout."
+        )
+    lines.extend(_fastest(section))
+    missing = dict.fromkeys(name for row in rows for name in unroofed(row.run, section.results.roofs))
+    if missing:
+        lines.append(f"No roof is known here for {listing(list(missing))}, so true bounds may be lower.")
+    return lines
+
+
+def _fastest(section: Section) -> list[str]:
+    timed = [row for row in section.rows if row.run.flop_per_s]
+    rungs = [row for row in timed if row.run.kind == "rung"]
+    if not rungs:
+        return [] if timed or not section.placed else ["No clock ran: rates here are bounds, not measurements."]
+    best = max(rungs, key=lambda row: row.run.flop_per_s or 0)
+    text = f"Fastest: {best.name} at {tflops(best.run.flop_per_s or 0)}"
+    for row in timed:
+        if row.run.kind == "peer":
+            text += f", {percent((best.run.flop_per_s or 0) / (row.run.flop_per_s or 1))} of {row.name}"
+    return [f"{text}."]

@@ -1,0 +1,205 @@
+"""The sentence for each run follows from its numbers alone: a rule each, and the name never matters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from helpers.results import H200_ROOFS, KERNELS, Kernel, make_run, peer, unhappy_runs
+
+from ladder.model import Resources, Roofs, Shape
+from ladder.report.diagnose import conflict_degree, read, scatter, unroofed
+from ladder.roofline import place
+from ladder.store import Run
+
+BY_NAME = {kernel.name: kernel for kernel in KERNELS}
+ALL_HIGH = {"l1": 50.0, "l2": 500.0, "sm": 50.0}
+
+
+def kernel(**numbers: object) -> Kernel:
+    return Kernel(**{"name": "mine", "title": "Mine", **ALL_HIGH, **numbers})  # type: ignore[arg-type]
+
+
+def slow(run: Run, fraction: float) -> Run:
+    assert run.placement is not None
+    return replace(run, placement=replace(run.placement, fraction=fraction))
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "lever"),
+    [
+        ("naive", "scattered", "consecutive lanes read consecutive addresses"),
+        ("coalesced", "operands", "keep a tile of C in registers"),
+        ("tiled_32", "shared", "larger tile of C in registers"),
+        ("tiled_conflict", "conflicts", "Pad the tile's rows"),
+        ("padded", "shared", "larger tile of C in registers"),
+        ("register_tile", "pipe", "instruction mix"),
+    ],
+)
+def test_the_ladder_reads_as_it_should(name: str, rule: str, lever: str) -> None:
+    run = make_run(BY_NAME[name], 1024)
+    reading = read(run, H200_ROOFS)
+    assert reading.rule == rule
+    assert lever in reading.lever
+    renamed = replace(run, rung="anything", title="Else")
+    assert read(renamed, H200_ROOFS) == reading
+
+
+def test_below_the_dram_ridge_block_more() -> None:
+    roofs = replace_roof("dram", 1e11)
+    reading = read(make_run(kernel(l2=16.0), 8192, roofs=roofs), roofs)
+    assert reading.rule == "dram"
+    assert "Block more" in reading.lever
+    assert "below the ridge at 647" in reading.binds
+
+
+def test_bytes_that_are_compulsory_cannot_be_blocked_away() -> None:
+    roofs = replace_roof("dram", 1e11)
+    reading = read(make_run(kernel(), 64, roofs=roofs), roofs)
+    assert reading.rule == "compulsory"
+    assert "fuse" in reading.lever
+    assert "(modelled)" in reading.binds
+
+
+def test_l2_wants_a_larger_block_tile() -> None:
+    reading = read(make_run(kernel(l2=2.0), 1024), H200_ROOFS)
+    assert reading.rule == "l2"
+    assert "16.6 TFLOP/s" in reading.binds
+    assert "Next comes FP32 at 64.7 TFLOP/s, 3.9 times higher." in reading.binds
+    assert "Enlarge the block tile" in reading.lever
+
+
+def test_more_wavefronts_than_the_widest_access_needs_are_conflicts_without_any_law() -> None:
+    run = make_run(kernel(sm=0.1, shared=0.11, per_request=8.0), 1024)
+    assert run.traffic is not None
+    assert run.traffic.wavefronts_per_request is not None
+    assert run.traffic.wavefronts_per_request > 5
+    assert conflict_degree(run) == pytest.approx(run.traffic.wavefronts_per_request / 4)
+    reading = read(run, H200_ROOFS)
+    assert reading.rule == "conflicts"
+    assert "no clean access needs over 4" in reading.binds
+    assert "at least" in reading.lever
+
+
+def test_two_wavefronts_without_a_law_may_be_width_or_conflict() -> None:
+    run = make_run(kernel(sm=0.1, shared=0.11, per_request=2.0), 1024)
+    assert conflict_degree(run) is None
+    reading = read(run, H200_ROOFS)
+    assert reading.rule == "shared"
+    assert "for 4-byte ones they are conflicts" in reading.lever
+
+
+def test_the_law_tells_width_from_conflict() -> None:
+    wide = make_run(kernel(sm=1.9, shared=2.0, per_request=4.0, law="c_stationary", edge=64, shared_law=2.0), 1024)
+    assert conflict_degree(wide) == pytest.approx(1.0, rel=1e-3)
+    assert read(wide, H200_ROOFS).rule == "shared"
+
+
+def test_the_promise_after_padding_stops_at_the_next_roof() -> None:
+    run = make_run(
+        kernel(l2=2.0, sm=0.05, shared=0.0501, per_request=16.0, law="c_stationary", edge=8, shared_law=2.0), 256
+    )
+    reading = read(run, H200_ROOFS)
+    assert reading.rule == "conflicts"
+    assert "the bound is at least 16.6 TFLOP/s" in reading.lever
+
+
+def test_scatter_is_touched_over_asked() -> None:
+    assert scatter(make_run(BY_NAME["naive"], 256)) == pytest.approx(1056 / 256, rel=1e-3)
+    assert scatter(peer(256, 1e12)) is None
+
+
+@pytest.mark.parametrize(
+    ("fraction", "words"),
+    [
+        (1.2, "which no kernel can"),
+        (0.95, "sits on its roof"),
+        (0.6, "latency takes the rest"),
+        (0.2, "latency holds it, not this roof"),
+    ],
+)
+def test_the_fraction_decides_whether_the_roof_is_to_blame(fraction: float, words: str) -> None:
+    assert words in read(slow(make_run(BY_NAME["tiled_32"], 4096, timed=True), fraction), H200_ROOFS).binds
+
+
+@pytest.mark.parametrize(
+    ("change", "blocks", "words"),
+    [
+        ({}, 64, "64 threadblocks for 132 SMs"),
+        ({}, 4096, "stall reasons"),
+        ({"resources": Resources(registers=255, smem_bytes=0, spill_bytes=64)}, None, "64 bytes of spilled registers"),
+        (
+            {"resources": Resources(registers=255, smem_bytes=0, spill_bytes=0, occupancy=0.125)},
+            None,
+            "an occupancy of 12 %",
+        ),
+    ],
+)
+def test_far_below_the_roof_the_idle_machine_is_named(
+    change: dict[str, object], blocks: int | None, words: str
+) -> None:
+    run = replace(slow(make_run(BY_NAME["tiled_32"], 4096, timed=True), 0.1), **change)  # type: ignore[arg-type]
+    lever = read(run, H200_ROOFS, sm_count=132, blocks=blocks).lever
+    assert words in lever
+    assert "For the roof itself: give each thread" in lever
+
+
+def test_a_short_run_blames_the_launch() -> None:
+    run = slow(make_run(BY_NAME["tiled_32"], 256, timed=True), 0.1)
+    assert run.time is not None
+    assert run.time.median < 20e-6
+    assert "is short beside a launch" in read(run, H200_ROOFS).lever
+
+
+def test_two_roofs_of_one_height_are_both_named() -> None:
+    run = make_run(kernel(l2=1.0, sm=0.26), 1024)
+    assert read(run, H200_ROOFS).rule == "l2"
+    assert "Enlarge the block tile" in read(run, H200_ROOFS).lever
+    assert "keep a tile of C in registers" in read(run, H200_ROOFS).lever
+    assert "binds at nearly the same height" in read(run, H200_ROOFS).binds
+
+
+def test_levels_without_a_roof_are_told() -> None:
+    bare = Roofs(bytes_per_s={"dram": 244.7e9}, flop_per_s={"fp32": 7179.2e9})
+    assert unroofed(make_run(BY_NAME["tiled_32"], 1024, roofs=bare), bare) == ["L2", "SM data pipe", "shared memory"]
+    assert unroofed(make_run(BY_NAME["tiled_32"], 1024), H200_ROOFS) == []
+
+
+def test_tiles_full_of_zeros_are_named() -> None:
+    run = make_run(BY_NAME["tiled_32"], 1024)
+    poor = read(run, H200_ROOFS, useful=0.078)
+    assert "Only 7.8 % of its tiles' volume lies inside this shape" in poor.binds
+    assert poor.lever.startswith("Use smaller tiles")
+    assert read(run, H200_ROOFS, useful=0.9) == read(run, H200_ROOFS)
+
+
+def test_rows_without_a_place_give_their_reason() -> None:
+    wrong, skipped, error = (read(run, H200_ROOFS) for run in unhappy_runs())
+    assert "C[3, 5] = 1.0, expected 2.0" in wrong.binds
+    assert "needs compute capability 9.0" in skipped.binds
+    assert "x.cu:7" in error.binds
+    timed_only = read(peer(1024, 33e12), H200_ROOFS)
+    assert timed_only.binds == "Timed at 33.0 TFLOP/s; its traffic was not counted."
+    idle = Run(rung="r", title="R", kind="rung", shape=Shape(m=4, n=4, k=0))
+    assert "no work" in read(idle, H200_ROOFS).binds
+    assert "not counted" in read(replace(idle, shape=Shape(m=4, n=4, k=4)), H200_ROOFS).binds
+
+
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("each", KERNELS, ids=lambda k: k.name)
+def test_every_run_gets_both_a_cause_and_a_lever(each: Kernel, timed: bool) -> None:
+    reading = read(make_run(each, 4096, timed=timed), H200_ROOFS, sm_count=132, blocks=1024)
+    assert reading.sentence == f"{reading.binds} {reading.lever}"
+    assert reading.binds.endswith(".")
+    assert reading.lever.endswith(".")
+    assert "None" not in reading.sentence
+
+
+def replace_roof(name: str, value: float) -> Roofs:
+    return Roofs(bytes_per_s={**H200_ROOFS.bytes_per_s, name: value}, flop_per_s=H200_ROOFS.flop_per_s)
+
+
+def test_placements_of_the_helper_follow_the_roofs_given() -> None:
+    roofs = replace_roof("dram", 1e11)
+    run = make_run(kernel(), 64, roofs=roofs)
+    assert run.placement == place(run.intensity, roofs)
