@@ -95,7 +95,8 @@ def replay(
             raise BackendError("the sampled threadblocks differ in their counts: the tiles do not divide the shape")
         return each * blocks
 
-    l2_sectors = sum(s.size for s in streams) * blocks
+    # Stores and reductions go through L1 request by request, so the counters know them.
+    l2_sectors = sum(s.size for s in streams if s.kind == "read") * blocks + all_blocks(counters.write_sectors)
     levels: dict[Level, Quantity] = {
         level: Quantity(bytes=all_blocks(q.bytes), origin=q.origin) for level, q in total.levels.items()
     }
