@@ -14,8 +14,9 @@ from ladder.nvrtc._cache import cache_dir
 
 __all__ = ["Compiled", "cache_dir", "compile_rung", "nvrtc_version", "parse_resources", "supported_archs"]
 
-FLAGS = ("-std=c++17", "-lineinfo", "--ptxas-options=-v")
-"""``-lineinfo`` puts the ``.cu`` file's lines into PTX and cubin; ptxas -v puts registers and spills into the log."""
+FLAGS = ("-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
+"""``-lineinfo`` puts the ``.cu`` file's lines into PTX and cubin, and ptxas -v registers and spills into the log, which
+NVRTC's own cache on a machine with a driver would leave empty: the ladder's cache keeps it."""
 
 _INCLUDE_PATH = re.compile(r"(?:-I|--include-path=)(.+)")
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
