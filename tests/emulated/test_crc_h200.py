@@ -1,0 +1,22 @@
+"""The emulator's bits are an H200's: CRC32s that `prove` reported on the card, against those it reports here."""
+
+import json
+from pathlib import Path
+
+import pytest
+from helpers.kernels import RUNGS, compiled, emulator
+
+from ladder.check import prove
+from ladder.model import Shape
+
+RECORD = json.loads((Path(__file__).parents[1] / "data" / "crc32_h200.json").read_text(encoding="utf-8"))
+ORDERED = [rung for rung in RUNGS if rung.ordered]
+
+
+@pytest.mark.parametrize("shape", RECORD["crc32"])
+@pytest.mark.parametrize("rung", ORDERED, ids=lambda r: r.name)
+def test_c_equals_the_h200s_bit_for_bit(rung, shape):
+    """One fma chain in k order for each element: a new rung gives the bits that the recorded ones gave."""
+    check = prove(emulator(), compiled(rung), Shape.parse(shape), repeat=False)
+    assert check.passed, check.failure
+    assert check.crc32 == RECORD["crc32"][shape]
