@@ -1,1 +1,76 @@
-"""A ladder of CUDA matmul kernels on a measured, nested roofline, with a GPU and without."""
+"""A ladder of CUDA matmul kernels on a measured, nested roofline, with a GPU and without.
+
+``ladder.matmul(a, b, rung="register_tile")`` multiplies; ``ladder.run("tiled_32", "256x256x256")`` proves, counts and
+places one rung. Names are loaded when they are first used, so that ``import ladder`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ladder.api import matmul, run
+    from ladder.catalog import load_catalog
+    from ladder.errors import LadderError
+    from ladder.model import Rung, Shape
+    from ladder.profiles import load_profile
+    from ladder.store import Results, Run
+    from ladder.store import load as load_results
+    from ladder.store import save as save_results
+
+    __version__: str
+
+__all__ = [
+    "LadderError",
+    "Results",
+    "Run",
+    "Rung",
+    "Shape",
+    "__version__",
+    "load_catalog",
+    "load_profile",
+    "load_results",
+    "matmul",
+    "run",
+    "save_results",
+]
+
+_HOME = {
+    "LadderError": ("ladder.errors", "LadderError"),
+    "Results": ("ladder.store", "Results"),
+    "Run": ("ladder.store", "Run"),
+    "Rung": ("ladder.model", "Rung"),
+    "Shape": ("ladder.model", "Shape"),
+    "load_catalog": ("ladder.catalog", "load_catalog"),
+    "load_profile": ("ladder.profiles", "load_profile"),
+    "load_results": ("ladder.store", "load"),
+    "matmul": ("ladder.api", "matmul"),
+    "run": ("ladder.api", "run"),
+    "save_results": ("ladder.store", "save"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        value: Any = _version()
+    elif name in _HOME:
+        module, attribute = _HOME[name]
+        value = getattr(import_module(module), attribute)
+    else:
+        raise AttributeError(f"module 'ladder' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 -- slow to load, seldom needed
+
+    try:
+        return version("matmul-ladder")
+    except PackageNotFoundError:
+        return "0+checkout"

@@ -1,0 +1,256 @@
+"""Rungs on a GPU: guarded buffers, launches, event times. The only backend that knows what a second is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ladder.backends.base import Outcome
+from ladder.backends.device_arrays import multiply_device
+from ladder.backends.driver import Reading, find_gpu, reading_during, translated
+from ladder.backends.gpu import Gpu
+from ladder.backends.guard import CANARY_BITS, Slot, change, stray_writes
+from ladder.backends.launches import launchers
+from ladder.backends.timing import DEFAULT_RULE, launches_per_sample, measure
+from ladder.errors import InputError, ShapeError
+from ladder.geometry import plan
+from ladder.model import Device, Resources, Shape, Timing
+from ladder.nvrtc import Compiled
+from ladder.oracle import POISON_BITS
+from ladder.stats import StopRule
+
+__all__ = ["CudaBackend", "find_gpu", "multiply_device"]
+
+F32 = NDArray[np.float32]
+U32 = NDArray[np.uint32]
+
+_WARP = 32
+_CHUNK_BYTES = 2**26
+
+
+class CudaBackend:
+    """Runs compiled rungs on one GPU. Not for use by several threads at once.
+
+    After a kernel's fault (an illegal address, say) the driver refuses all further work of this process: every call
+    then raises BackendError, and a new process is needed.
+
+    Raises:
+        DriverMissingError: there is no driver or no GPU; the message says how to get one.
+        BackendError: there is no device of that number, or the driver refuses a context.
+    """
+
+    name: Literal["cuda", "emulated"] = "cuda"
+
+    def __init__(self, device_id: int = 0) -> None:
+        self.gpu = Gpu(device_id)
+
+    @property
+    def device(self) -> Device:
+        """The GPU. ``sm_clock_hz`` is the highest clock it is specified for; :meth:`reading` gives that under load."""
+        return self.gpu.device
+
+    def run(
+        self,
+        kernel: Compiled,
+        a: F32,
+        b: F32,
+        *,
+        count: bool = False,  # noqa: ARG002 -- counters take a profiled run of their own: ladder.counters
+        offsets: tuple[int, int, int] = (0, 0, 0),
+    ) -> Outcome:
+        """C = A @ B once, with canaries around A, B and C, which are looked at afterwards; A and B as well.
+
+        Args:
+            kernel: the rung, compiled for this device.
+            a: (M, K) float32, C-contiguous.
+            b: (K, N) float32, C-contiguous.
+            count: no effect; ``traffic`` is None, since hardware counters need a profiler.
+            offsets: elements by which A, B and C are shifted from a 256-byte boundary.
+
+        Raises:
+            InputError: an array is not a C-contiguous float32 matrix.
+            ShapeError: the rung does not support the shape, or the inner sizes differ.
+            BackendError: memory is short, or the launch failed; the message has the driver's name for it.
+        """
+        shape = _shape_of(a, b)
+        with self._at_work(kernel, shape), ExitStack() as held:
+            arrays = held.enter_context(self._placed(kernel, a, b, offsets))
+            for launch in launchers(self.gpu, kernel, shape, arrays.pointers):
+                launch()
+            self.gpu.stream.sync()
+            c = np.empty((shape.m, shape.n), np.float32)
+            arrays.read(self.gpu, 2, c)
+            return Outcome(c=c, damage=arrays.damage(self.gpu, a, b))
+
+    def resources(self, kernel: Compiled) -> Resources:
+        """What ptxas gave the kernel, and its occupancy: resident warps over what an SM can hold.
+
+        Raises:
+            BackendError: the driver cannot load the kernel.
+        """
+        rung, device = kernel.rung, self.gpu.device
+        self.gpu.activate()
+        with translated(f"occupancy of {rung.name} on {device.name}"):
+            occupancy = self.gpu.load(kernel).occupancy
+            blocks = int(occupancy.max_active_blocks_per_multiprocessor(rung.threads, rung.smem_bytes))
+        warps = blocks * -(-rung.threads // _WARP)
+        return replace(kernel.resources, occupancy=warps * _WARP / device.max_threads_per_sm)
+
+    def time(
+        self, kernel: Compiled, a: F32, b: F32, *, cold: bool = False, rule: StopRule = DEFAULT_RULE
+    ) -> Timing | None:
+        """Seconds per product between device events, after a warm-up; a product of several launches is timed whole.
+
+        Warm, a short kernel's sample is the mean of several products in a row. A kernel that adds into C goes on
+        adding: what C holds does not change its work.
+
+        Args:
+            kernel: the rung, compiled for this device.
+            a: (M, K) float32, C-contiguous: full mantissas, since zeros draw less power and run faster.
+            b: (K, N) float32, C-contiguous.
+            cold: evict A, B and C from the L2 cache before each sample, by writing twice its size.
+            rule: when the samples are enough.
+
+        Returns:
+            None when the product needs no launch.
+
+        Raises:
+            InputError, ShapeError, BackendError: as :meth:`run`.
+        """
+        with self.prepared(kernel, a, b) as (enqueue, launches), self._at_work(kernel, _shape_of(a, b)):
+            if launches == 0:
+                return None
+            return measure(self.sampler(enqueue, launches, cold=cold), rule=rule)
+
+    def sampler(self, enqueue: Callable[[], None], launches: int, *, cold: bool = False) -> Callable[[], float]:
+        """A function that takes one sample: seconds per call of ``enqueue``, which makes ``launches`` launches."""
+        enqueue()
+        once = self.gpu.elapsed_s(enqueue, launches=launches, flush=cold)
+        repeats = 1 if cold else launches_per_sample(once)
+
+        def several() -> None:
+            for _ in range(repeats):
+                enqueue()
+
+        return lambda: self.gpu.elapsed_s(several, launches=repeats * launches, flush=cold) / repeats
+
+    @contextmanager
+    def prepared(self, kernel: Compiled, a: F32, b: F32) -> Iterator[tuple[Callable[[], None], int]]:
+        """A and B on the device; gives a function that enqueues the product, and how many launches that is.
+
+        Raises:
+            InputError, ShapeError, BackendError: as :meth:`run`.
+        """
+        shape = _shape_of(a, b)
+        with self._at_work(kernel, shape), ExitStack() as held:
+            arrays = held.enter_context(self._placed(kernel, a, b, (0, 0, 0)))
+            sequence = launchers(self.gpu, kernel, shape, arrays.pointers)
+
+            def enqueue() -> None:
+                for launch in sequence:
+                    launch()
+
+            yield enqueue, len(sequence)
+            self.gpu.stream.sync()
+
+    def reading(self, enqueue: Callable[[], None], *, seconds_each: float) -> Reading:
+        """SM clock and power while ``enqueue`` is repeated; it takes ``seconds_each`` on the device."""
+        repeats = max(1, round(0.02 / seconds_each))
+
+        def keep_busy() -> None:
+            for _ in range(repeats):
+                enqueue()
+            self.gpu.stream.sync()
+
+        return reading_during(self.gpu.pci_bus_id, keep_busy)
+
+    def close(self) -> None:
+        """Free what the backend holds on the device."""
+        self.gpu.close()
+
+    @contextmanager
+    def _at_work(self, kernel: Compiled, shape: Shape) -> Iterator[None]:
+        self.gpu.activate()
+        with translated(f"rung {kernel.rung.name} at {shape} on {self.gpu.device.name}"):
+            yield
+
+    @contextmanager
+    def _placed(self, kernel: Compiled, a: F32, b: F32, offsets: tuple[int, int, int]) -> Iterator[_Placed]:
+        """A, B and C in their guarded buffers: A and B copied, C poisoned or zeroed."""
+        shape = _shape_of(a, b)
+        plan(kernel.rung, shape)  # refuses what the rung cannot do, before memory is taken
+        sizes = (a.nbytes, b.nbytes, 4 * shape.m * shape.n)
+        slots = tuple(Slot(nbytes=size, offset=offset) for size, offset in zip(sizes, offsets, strict=True))
+        needed = sum(slot.total_bytes for slot in slots)
+        what = f"rung {kernel.rung.name} at {shape}: memory for A, B and C, {needed} bytes in all"
+        with ExitStack() as held:
+            buffers = []
+            for slot in slots:
+                buffer = self.gpu.allocate(slot.total_bytes, what)
+                held.callback(buffer.close)
+                self.gpu.fill(buffer, 0, slot.total_bytes, CANARY_BITS)
+                buffers.append(buffer)
+            for array, buffer, slot in zip((a, b), buffers, slots, strict=False):
+                self.gpu.upload(buffer, slot.start, array)
+            start = POISON_BITS if kernel.rung.c_init == "poison" else 0
+            self.gpu.fill(buffers[2], slots[2].start, slots[2].nbytes, start)
+            yield _Placed(tuple(buffers), slots)
+
+
+class _Placed:
+    """Three buffers with an array in each: A, B and C."""
+
+    def __init__(self, buffers: tuple[Any, ...], slots: tuple[Slot, ...]) -> None:
+        self.buffers, self.slots = buffers, slots
+
+    @property
+    def pointers(self) -> tuple[int, int, int]:
+        """Addresses of the arrays' first elements."""
+        a, b, c = (int(buffer.handle) + slot.start for buffer, slot in zip(self.buffers, self.slots, strict=True))
+        return a, b, c
+
+    def read(self, gpu: Gpu, which: int, into: NDArray[Any], *, skip_bytes: int = 0) -> None:
+        """Copy array ``which`` to the host, from ``skip_bytes`` on."""
+        gpu.download(self.buffers[which], self.slots[which].start + skip_bytes, into)
+
+    def damage(self, gpu: Gpu, a: F32, b: F32) -> str | None:
+        """What the kernel wrote where it must not, in one line."""
+        found = [self._stray(gpu, which, name) for which, name in enumerate("ABC")]
+        found += [self._changed(gpu, which, array) for which, array in enumerate((a, b))]
+        return "; ".join(text for text in found if text is not None) or None
+
+    def _stray(self, gpu: Gpu, which: int, name: str) -> str | None:
+        slot = self.slots[which]
+        before: U32 = np.empty(slot.start // 4, np.uint32)
+        after: U32 = np.empty((slot.total_bytes - slot.end) // 4, np.uint32)
+        gpu.download(self.buffers[which], 0, before)
+        gpu.download(self.buffers[which], slot.end, after)
+        return stray_writes(name, before, after)
+
+    def _changed(self, gpu: Gpu, which: int, array: F32) -> str | None:
+        row_bytes = array.nbytes // len(array) if len(array) else 0
+        if row_bytes == 0:
+            return None
+        rows = max(1, _CHUNK_BYTES // row_bytes)
+        for first in range(0, len(array), rows):
+            expected = array[first : first + rows]
+            got = np.empty_like(expected)
+            self.read(gpu, which, got, skip_bytes=first * row_bytes)
+            text = change("AB"[which], expected, got, first_row=first)
+            if text is not None:
+                return text
+        return None
+
+
+def _shape_of(a: F32, b: F32) -> Shape:
+    for name, array in (("A", a), ("B", b)):
+        if array.ndim != 2 or array.dtype.str != "<f4" or not array.flags.c_contiguous:
+            raise InputError(f"{name} is {array.dtype} {array.shape}; a backend takes C-contiguous float32 matrices")
+    if a.shape[1] != b.shape[0]:
+        raise ShapeError(f"A {a.shape} and B {b.shape} do not multiply: {a.shape[1]} columns, {b.shape[0]} rows")
+    return Shape(m=a.shape[0], n=b.shape[1], k=a.shape[1])

@@ -1,0 +1,172 @@
+"""Is there a GPU, and what does the driver say of it: ``cuda.core`` and ``cuda.bindings``, imported only when used."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ladder.errors import BackendError
+
+__all__ = [
+    "Reading",
+    "compute_capability",
+    "device_count",
+    "driver_version",
+    "find_gpu",
+    "reading_during",
+    "translated",
+]
+
+_EMULATED = "Rungs run without a GPU with --backend emulated."
+_SMI_TIMEOUT_S = 20.0
+_LOADED_S = 0.5
+
+
+def find_gpu() -> str | None:
+    """Why no GPU can be used, with the fix; None when there is one.
+
+    Looks for the CUDA bindings, the driver, its version and its devices. Makes no CUDA context.
+    """
+    try:
+        import cuda.bindings  # noqa: PLC0415 -- so that everything else works without CUDA
+        import cuda.core  # noqa: PLC0415
+        from cuda.bindings import driver  # noqa: PLC0415
+    except ImportError as error:
+        return (
+            f'the CUDA bindings for Python are not installed ({error}); install them with `pip install "matmul-ladder'
+            f'[cu13]"`, or [cu12] for a driver of CUDA 12. {_EMULATED}'
+        )
+    try:
+        (status,) = driver.cuInit(0)
+    except RuntimeError:  # what the bindings raise when libcuda is not there
+        return (
+            "no NVIDIA driver: its library libcuda cannot be loaded; install the driver, or start the container with "
+            f"GPU access (docker run --gpus all). {_EMULATED}"
+        )
+    return _why_unusable(driver, status, bindings_major=int(cuda.bindings.__version__.split(".")[0]))
+
+
+def _why_unusable(driver: Any, status: Any, *, bindings_major: int) -> str | None:
+    codes = driver.CUresult
+    if status == codes.CUDA_ERROR_NO_DEVICE:
+        return (
+            "the NVIDIA driver sees no GPU (CUDA_ERROR_NO_DEVICE); look at `nvidia-smi -L` and at the environment "
+            f"variable CUDA_VISIBLE_DEVICES. {_EMULATED}"
+        )
+    if status != codes.CUDA_SUCCESS:
+        return f"the NVIDIA driver does not start ({status.name}); `nvidia-smi` says what it finds. {_EMULATED}"
+    status, version = driver.cuDriverGetVersion()
+    if status == codes.CUDA_SUCCESS and version // 1000 < bindings_major:
+        return (
+            f"the driver speaks CUDA {version // 1000}.{version % 1000 // 10} and the installed bindings are for CUDA "
+            f'{bindings_major}; update the driver, or `pip install "matmul-ladder[cu{version // 1000}]"`. {_EMULATED}'
+        )
+    status, count = driver.cuDeviceGetCount()
+    if status != codes.CUDA_SUCCESS or count == 0:
+        return f"the NVIDIA driver lists no GPU; look at CUDA_VISIBLE_DEVICES and `nvidia-smi -L`. {_EMULATED}"
+    return None
+
+
+def device_count() -> int:
+    """How many GPUs the driver lists; call :func:`find_gpu` first."""
+    from cuda.bindings import driver  # noqa: PLC0415 -- loads the CUDA bindings
+
+    _, count = driver.cuDeviceGetCount()
+    return int(count)
+
+
+def compute_capability(device_id: int = 0) -> tuple[int, int]:
+    """Such as (9, 0), without opening the GPU; call :func:`find_gpu` first."""
+    from cuda.bindings import driver  # noqa: PLC0415 -- loads the CUDA bindings
+
+    kinds = driver.CUdevice_attribute
+    wanted = (
+        kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+        kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+    )
+    major, minor = (int(driver.cuDeviceGetAttribute(kind, device_id)[1]) for kind in wanted)
+    return major, minor
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Turn the driver's errors into :class:`BackendError`, which says what was tried and the error's own name."""
+    from cuda.core._utils.cuda_utils import CUDAError  # noqa: PLC0415 -- cuda.core exports it nowhere else
+
+    try:
+        yield
+    except CUDAError as error:
+        raise BackendError(f"{what}: {str(error).strip()}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The SM clock and the power drawn at one moment; None for what the GPU does not tell."""
+
+    sm_clock_hz: float | None = None
+    power_w: float | None = None
+
+
+def driver_version(pci_bus_id: str) -> str | None:
+    """The driver's version as nvidia-smi writes it, such as ``"580.65.06"``; None without nvidia-smi."""
+    answer = _ask(pci_bus_id, "driver_version")
+    return answer[0] if answer else None
+
+
+def reading_during(pci_bus_id: str, keep_busy: Callable[[], None]) -> Reading:
+    """Clock and power while ``keep_busy``, which is called over and over, has the GPU at work.
+
+    nvidia-smi is asked once the load has lasted half a second, so that clock and power are those of the load.
+    """
+    path = shutil.which("nvidia-smi")
+    if path is None:
+        return Reading()
+    for power in ("power.draw.instant", "power.draw"):  # older drivers know the second alone
+        begun = time.perf_counter()
+        while time.perf_counter() < begun + _LOADED_S:
+            keep_busy()
+        with subprocess.Popen(
+            _command(path, pci_bus_id, f"clocks.sm,{power}"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process:
+            while process.poll() is None:
+                keep_busy()
+                if time.perf_counter() > begun + _SMI_TIMEOUT_S:
+                    process.kill()
+            answer = process.stdout.read() if process.stdout else ""
+        if process.returncode == 0:
+            clock, watts = ([_number(text) for text in answer.split(",")] + [None, None])[:2]
+            return Reading(sm_clock_hz=None if clock is None else clock * 1e6, power_w=watts)
+    return Reading()
+
+
+def _ask(pci_bus_id: str, fields: str) -> list[str] | None:
+    path = shutil.which("nvidia-smi")
+    if path is None:
+        return None
+    try:
+        answer = subprocess.run(
+            _command(path, pci_bus_id, fields), capture_output=True, text=True, check=True, timeout=_SMI_TIMEOUT_S
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return [text.strip() for text in answer.stdout.split(",")]
+
+
+def _command(path: str, pci_bus_id: str, fields: str) -> list[str]:
+    return [path, f"--id={pci_bus_id}", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+
+
+def _number(text: str) -> float | None:
+    """A field of nvidia-smi: ``"[N/A]"`` and the like are None."""
+    try:
+        return float(text)
+    except ValueError:
+        return None

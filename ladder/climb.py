@@ -1,0 +1,213 @@
+"""One rung at one shape: compile, check, count, time, place. What is not right is neither counted nor timed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ladder import check as checking
+from ladder.backends import open_backend
+from ladder.backends.base import Backend
+from ladder.errors import BackendError, CompileError, KernelFaultError, ShapeError, UnsupportedPtxError
+from ladder.geometry import plan
+from ladder.laws import predict
+from ladder.model import Device, Roofs, Rung, Shape, Traffic
+from ladder.nvrtc import compile_rung
+from ladder.profiles import Profile
+from ladder.roofline import place
+from ladder.store import Run
+
+__all__ = ["Climber", "Searched", "Searcher", "blank", "climb", "placed", "why_skipped"]
+
+F32 = NDArray[np.float32]
+
+_OF_THE_RUNG = (CompileError, BackendError, KernelFaultError, UnsupportedPtxError)
+"""Errors that are one rung's own: they make its row, and the next rung goes on."""
+
+
+def blank(rung: Rung, shape: Shape) -> Run:
+    """The row of a rung that has not run: what it is, and the SHA-256 of its source."""
+    digest = hashlib.sha256(rung.source.encode()).hexdigest()
+    return Run(rung=rung.name, title=rung.title, kind=rung.kind, shape=shape, source_sha256=digest)
+
+
+def why_skipped(rung: Rung, shape: Shape, device: Device) -> str | None:
+    """Why ``rung`` cannot run at ``shape`` on ``device``, with the fix; None when it can."""
+    reason = _too_old(rung, device)
+    if reason is not None:
+        return reason
+    try:
+        plan(rung, shape)
+    except ShapeError as error:
+        return str(error)
+    return None
+
+
+def _too_old(rung: Rung, device: Device) -> str | None:
+    major, minor = device.compute_capability
+    if 10 * major + minor >= rung.min_cc:
+        return None
+    return f"needs compute capability {rung.min_cc // 10}.{rung.min_cc % 10}; {device.name} has {major}.{minor}"
+
+
+def climb(
+    rung: Rung,
+    shape: Shape,
+    backend: Backend,
+    roofs: Roofs,
+    *,
+    prove: bool = True,
+    count: bool = True,
+    time: bool = True,
+    traffic: Traffic | None = None,
+) -> Run:
+    """The row of ``rung`` at ``shape``: proved against numpy, then counted, timed and placed under ``roofs``.
+
+    A rung that fails its proof has its check and nothing else. One that the device or the shape rules out is skipped
+    with the reason. One that does not compile or breaks off has ``error``.
+
+    Args:
+        rung: the kernel.
+        shape: M, N, K.
+        backend: where it runs.
+        roofs: the ceilings that place it.
+        prove: check it first; without, the row has no check.
+        count: ask the backend for exact traffic.
+        time: ask the backend for seconds per launch; one without a clock gives none.
+        traffic: counts made elsewhere (a profiled run), instead of the backend's own.
+
+    Raises:
+        NvrtcMissingError: NVRTC cannot be loaded.
+    """
+    row = blank(rung, shape)
+    reason = why_skipped(rung, shape, backend.device)
+    if reason is not None:
+        return replace(row, skipped=reason)
+    try:
+        kernel = compile_rung(rung, arch=backend.device.arch)
+        if prove:
+            # Only a GPU has a schedule that may differ the second time.
+            repeat = backend.name == "cuda"
+            row = replace(row, check=checking.prove(backend, kernel, shape, repeat=repeat))
+            if row.failed:
+                return row
+        if count and traffic is None:
+            traffic = backend.run(kernel, *_operands(shape), count=True).traffic
+        row = replace(row, traffic=traffic, resources=backend.resources(kernel))
+        if time:
+            row = replace(row, time=backend.time(kernel, *_operands(shape)))
+    except _OF_THE_RUNG as error:
+        return replace(row, error=str(error))
+    return placed(replace(row, law=predict(rung, shape)), roofs)
+
+
+def placed(row: Run, roofs: Roofs) -> Run:
+    """``row`` with its place under ``roofs``, if it has traffic and does work."""
+    if row.shape.flop == 0 or not row.intensity:
+        return row
+    return replace(row, placement=place(row.intensity, roofs, flop_per_s=row.flop_per_s))
+
+
+@lru_cache(maxsize=1)
+def _operands(shape: Shape) -> tuple[F32, F32]:
+    """A and B with full mantissas: zeros and small integers draw less power, and so run faster under a power cap."""
+    random = np.random.default_rng(2026)
+    a = random.random((shape.m, shape.k), dtype=np.float32) - np.float32(0.5)
+    b = random.random((shape.k, shape.n), dtype=np.float32) - np.float32(0.5)
+    return a, b
+
+
+class Climber:
+    """What a worker process runs for ``ladder run``: picklable; a call opens the backend and gives the job's function.
+
+    A job is ``(rung, shape)``, its result a :class:`ladder.store.Run`.
+    """
+
+    def __init__(
+        self,
+        backend: str,
+        profile: Profile,
+        roofs: Roofs,
+        *,
+        prove: bool = True,
+        count: bool = True,
+        time: bool = True,
+    ) -> None:
+        self.backend, self.profile, self.roofs = backend, profile, roofs
+        self.prove, self.count, self.time = prove, count, time
+
+    def __call__(self) -> Callable[[tuple[Rung, Shape]], Run]:
+        """Open the backend in this process."""
+        backend = open_backend(self.backend, self.profile)
+
+        def climb_job(job: tuple[Rung, Shape]) -> Run:
+            rung, shape = job
+            return climb(rung, shape, backend, self.roofs, prove=self.prove, count=self.count, time=self.time)
+
+        return climb_job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched:
+    """What came of trying to break one rung: ``skipped`` or ``error`` say why it was not or no longer tried."""
+
+    tried: int = 0
+    skipped: str | None = None
+    error: str | None = None
+    counterexample: checking.Counterexample | None = None
+
+    @property
+    def failed(self) -> bool:
+        """The rung is wrong or broke off."""
+        return self.error is not None or self.counterexample is not None
+
+
+class Searcher:
+    """What a worker process runs for ``ladder check``; as :class:`Climber`, with a rung as job.
+
+    ``shapes`` are tried first, then ``examples`` products that hypothesis draws, for at most ``budget_s`` seconds.
+    """
+
+    def __init__(
+        self, backend: str, profile: Profile, shapes: Sequence[Shape], *, examples: int, budget_s: float
+    ) -> None:
+        self.backend, self.profile, self.shapes = backend, profile, tuple(shapes)
+        self.examples, self.budget_s = examples, budget_s
+
+    def __call__(self) -> Callable[[Rung], Searched]:
+        """Open the backend in this process."""
+        backend = open_backend(self.backend, self.profile)
+
+        def search_job(rung: Rung) -> Searched:
+            return self._search(rung, backend)
+
+        return search_job
+
+    def _search(self, rung: Rung, backend: Backend) -> Searched:
+        tried = 0
+
+        def progress(number: int, _case: str) -> None:
+            nonlocal tried
+            tried = number
+
+        reason = _too_old(rung, backend.device)
+        if reason is not None:
+            return Searched(skipped=reason)
+        try:
+            kernel = compile_rung(rung, arch=backend.device.arch)
+            found = checking.search(
+                backend,
+                kernel,
+                shapes=self.shapes,
+                max_examples=self.examples,
+                budget_s=self.budget_s,
+                progress=progress,
+            )
+        except _OF_THE_RUNG as error:
+            return Searched(tried=tried, error=str(error))
+        return Searched(tried=tried, counterexample=found)

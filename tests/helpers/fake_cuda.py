@@ -1,0 +1,210 @@
+"""A double of the part of ``cuda.core`` that the backend uses: host memory, kernels in Python, a clock of its own.
+
+It shows what the backend hands to CUDA and what it makes of the answers; ``tests/gpu`` shows that CUDA takes it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import cuda
+import numpy as np
+import pytest
+from cuda.core._utils.cuda_utils import CUDAError
+from numpy.typing import NDArray
+
+from ladder.backends import driver, gpu
+
+__all__ = ["FakeCuda", "floats", "installed", "multiply"]
+
+MEMORY_BYTES = 2**33
+MAX_SMEM_BYTES = 227 * 1024
+LAUNCH_S = 1e-3
+
+Kernel = Callable[["Launch"], None]
+
+
+def floats(pointer: int, count: int) -> NDArray[np.float32]:
+    """``count`` floats of memory at an address, writeable."""
+    return np.ctypeslib.as_array((ctypes.c_float * count).from_address(pointer)) if count else np.empty(0, np.float32)
+
+
+@dataclass
+class Launch:
+    """One launch as the driver got it."""
+
+    kernel: str
+    config: Any
+    arguments: tuple[Any, ...]
+
+    def operands(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+        """A, B and C of a rung's launch, in place."""
+        a, b, c, m, n, k = (int(argument) for argument in self.arguments)
+        return floats(a, m * k).reshape(m, k), floats(b, k * n).reshape(k, n), floats(c, m * n).reshape(m, n)
+
+
+def multiply(launch: Launch) -> None:
+    """What every rung does."""
+    a, b, c = launch.operands()
+    c[...] = a @ b
+
+
+@dataclass
+class FakeCuda:
+    """The module, and what was done through it."""
+
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+    launches: list[Launch] = field(default_factory=list)
+    fills: list[int] = field(default_factory=list)
+    opted_in: list[int] = field(default_factory=list)
+    live: list[Any] = field(default_factory=list)
+    now_s: float = 0.0
+    late: int = 0
+    fault: str | None = None
+    free_bytes: int = MEMORY_BYTES
+
+    @property
+    def rung_launches(self) -> list[Launch]:
+        """Launches of rungs: all but the one that holds the stream."""
+        return [launch for launch in self.launches if launch.kernel != "hold"]
+
+    def check(self) -> None:
+        if self.fault is not None:
+            raise CUDAError(self.fault)
+
+    def module(self) -> SimpleNamespace:
+        """What ``from cuda import core`` gives."""
+        world = self
+
+        class Buffer:
+            def __init__(self, pointer: int, size: int, owner: object) -> None:
+                self.handle, self.size, self.owner = pointer, size, owner
+
+            @staticmethod
+            def from_handle(ptr: int, size: int, *, owner: object = None) -> Buffer:
+                return Buffer(ptr, size, owner)
+
+            def fill(self, value: int | bytes, *, stream: object) -> None:
+                world.fills.append(self.size)
+                word = value if isinstance(value, bytes) else bytes([value])
+                assert self.size % len(word) == 0
+                np.ctypeslib.as_array((ctypes.c_uint8 * self.size).from_address(self.handle)).reshape(-1, len(word))[
+                    ...
+                ] = np.frombuffer(word, np.uint8)
+
+            def copy_from(self, source: Buffer, *, stream: object) -> None:
+                world.check()
+                assert source.size == self.size
+                world.now_s += LAUNCH_S
+                ctypes.memmove(self.handle, source.handle, self.size)
+
+            def copy_to(self, target: Buffer, *, stream: object) -> None:
+                target.copy_from(self, stream=stream)
+
+            def close(self) -> None:
+                world.live.remove(self)
+
+        class Event:
+            at = 0.0
+
+            @property
+            def is_done(self) -> bool:
+                world.late -= 1
+                return world.late >= 0
+
+            def sync(self) -> None:
+                world.check()
+
+            def __sub__(self, other: Event) -> float:
+                return 1e3 * (self.at - other.at)
+
+        class Stream:
+            handle = 7
+
+            def record(self, event: Event) -> None:
+                event.at = world.now_s
+
+            def sync(self) -> None:
+                world.check()
+
+            def close(self) -> None:
+                pass
+
+        class Device:
+            def __init__(self, device_id: int) -> None:
+                self.device_id, self.name, self.compute_capability = device_id, "Fake GPU", (9, 0)
+                self.properties = SimpleNamespace(
+                    multiprocessor_count=4, l2_cache_size=2**20, max_shared_memory_per_multiprocessor=228 * 1024,
+                    max_registers_per_multiprocessor=65536, max_threads_per_multiprocessor=2048,
+                    max_blocks_per_multiprocessor=32, clock_rate=1_980_000, pci_domain_id=0, pci_bus_id=0x1E,
+                    pci_device_id=0, max_shared_memory_per_block_optin=MAX_SMEM_BYTES,
+                )  # fmt: skip
+
+            def set_current(self) -> None:
+                pass
+
+            def create_stream(self) -> Stream:
+                return Stream()
+
+            def create_event(self, options: object) -> Event:
+                return Event()
+
+            def allocate(self, size: int, *, stream: object) -> Buffer:
+                if size > world.free_bytes:
+                    raise CUDAError("CUDA_ERROR_OUT_OF_MEMORY: no room")
+                memory = np.empty(size // 8 + 32, np.uint64)
+                buffer = Buffer(memory.ctypes.data + -memory.ctypes.data % 256, size, memory)
+                world.live.append(buffer)
+                return buffer
+
+        def launch(stream: object, config: Any, kernel: Any, *arguments: Any) -> None:
+            made = Launch(kernel.name, config, arguments)
+            world.launches.append(made)
+            if kernel.name != "hold":
+                world.kernels.get(kernel.name, multiply)(made)
+                world.now_s += LAUNCH_S
+
+        def get_kernel(name: str, lowered: str) -> Any:
+            world.check()
+            blocks = SimpleNamespace(max_active_blocks_per_multiprocessor=lambda threads, _: 2048 // threads // 2)
+            return SimpleNamespace(name=name, lowered=lowered, handle=lowered, occupancy=blocks)
+
+        def from_cubin(cubin: bytes, *, name: str) -> Any:
+            assert cubin.startswith(b"\x7fELF")
+            return SimpleNamespace(get_kernel=lambda lowered: get_kernel(name, lowered))
+
+        return SimpleNamespace(
+            Device=Device,
+            Buffer=Buffer,
+            EventOptions=lambda timing_enabled: timing_enabled,
+            LaunchConfig=lambda grid, block, shmem_size: SimpleNamespace(grid=grid, block=block, shmem_size=shmem_size),
+            ObjectCode=SimpleNamespace(from_cubin=from_cubin),
+            launch=launch,
+        )
+
+
+@contextmanager
+def installed(**state: Any) -> Iterator[FakeCuda]:
+    """Have the backend find the double instead of ``cuda.core``, and one GPU."""
+    world = FakeCuda(**state)
+
+    def opt_in(attribute: Any, size: int, kernel: object, device: int) -> tuple[Any]:
+        from cuda.bindings import driver as bindings  # noqa: PLC0415
+
+        assert attribute == bindings.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        world.opted_in.append(size)
+        return (bindings.CUresult.CUDA_SUCCESS,)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuda, "core", world.module(), raising=False)
+        patch.setattr("cuda.bindings.driver.cuKernelSetAttribute", opt_in)
+        for module in (gpu, driver):
+            patch.setattr(module, "find_gpu", lambda: None)
+            patch.setattr(module, "device_count", lambda: 1)
+            patch.setattr(module, "driver_version", lambda _: "580.1")
+        yield world

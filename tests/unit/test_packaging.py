@@ -1,0 +1,205 @@
+"""What is shipped, declared and promised outside the code: the wheel, pyproject.toml, the Makefile, the README."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.kernels import emulator
+from packaging.requirements import Requirement
+
+from ladder.catalog import load_catalog, parse_file
+from ladder.check import prove
+from ladder.model import Shape
+from ladder.nvrtc import compile_rung
+
+ROOT = Path(__file__).parents[2]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def distribution(requirement: str) -> str:
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert found
+    return found[0].lower()
+
+
+DECLARED = {distribution(line) for line in PROJECT["project"]["dependencies"]}
+
+
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel's content, as an installation lays it out."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "site")
+    return folder / "site"
+
+
+def test_the_wheel_holds_every_cuda_source_and_every_data_file(unpacked: Path) -> None:
+    for source in (ROOT / "cuda_src").rglob("*.cu*"):
+        assert (unpacked / "ladder" / "cuda_src" / source.relative_to(ROOT / "cuda_src")).is_file()
+    for path in (ROOT / "ladder").rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            assert (unpacked / path.relative_to(ROOT)).is_file()
+
+
+def test_the_wheel_holds_nothing_else(unpacked: Path) -> None:
+    top = sorted(path.name for path in unpacked.iterdir())
+    assert top == ["ladder", f"matmul_ladder-{PROJECT['project']['version']}.dist-info"]
+
+
+def test_the_wheel_works_without_the_checkout(unpacked: Path, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "ladder", "run", "naive", "--backend", "emulated", "--shape", "5x6x7"]
+    env = os.environ | {"PYTHONPATH": str(unpacked)}
+    answer = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert answer.returncode == 0, answer.stderr
+    where = "import ladder.catalog as c; print(c.cuda_src())"
+    found = subprocess.run(
+        [sys.executable, "-c", where], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+    )
+    assert Path(found.stdout.strip()) == unpacked / "ladder" / "cuda_src"
+
+
+def third_party() -> Iterator[tuple[Path, str]]:
+    for path in sorted((ROOT / "ladder").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                names.append(node.module or "")
+            for name in names:
+                top = name.partition(".")[0]
+                if top and top not in sys.stdlib_module_names and top != "ladder":
+                    yield path, top
+
+
+def test_every_import_is_a_declared_dependency() -> None:
+    # cuda.core is a dependency, cuda.bindings comes with an extra: one for each major version of CUDA.
+    known = DECLARED | {"cuda"}
+    undeclared = {(str(path.relative_to(ROOT)), name) for path, name in third_party() if name.lower() not in known}
+    assert undeclared == set()
+
+
+def test_dependencies_have_lower_bounds_and_admit_what_is_installed_elsewhere() -> None:
+    elsewhere = {"cuda-core": "1.2.0", "cuda-bindings": "13.3.1", "nvidia-cuda-nvrtc": "13.0.88", "numpy": "2.5.2"}
+    extras = PROJECT["project"]["optional-dependencies"]
+    for line in (*PROJECT["project"]["dependencies"], *extras["cu13"]):
+        requirement = Requirement(line)
+        assert any(part.operator == ">=" for part in requirement.specifier), line
+        if requirement.name in elsewhere:
+            assert requirement.specifier.contains(elsewhere[requirement.name]), line
+
+
+def test_python_versions() -> None:
+    assert PROJECT["project"]["requires-python"] == ">=3.11"
+
+
+def make(*words: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", "--no-print-directory", *words],
+        cwd=ROOT,
+        env=os.environ | changes,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_make_help_lists_the_targets() -> None:
+    output = make("help").stdout
+    for target in ("setup", "ladder", "test", "test-gpu", "lint", "report", "clean"):
+        assert re.search(rf"^  make {target} +\S", output, re.MULTILINE)
+
+
+@pytest.mark.parametrize("target", ["ladder", "test", "lint", "report", "test-gpu"])
+def test_an_interpreter_that_has_the_packages_needs_no_set_up(target: str) -> None:
+    plan = make("--dry-run", target, "PYTHON=python3", "VENV=")
+    assert plan.returncode == 0, plan.stderr
+    assert "pip" not in plan.stdout
+    assert "venv" not in plan.stdout
+    assert "python3 -m" in plan.stdout
+
+
+@pytest.mark.parametrize("target", ["ladder", "test", "lint", "report", "test-gpu", "setup"])
+def test_every_target_sets_up_what_it_needs(target: str, tmp_path: Path) -> None:
+    plan = make("--dry-run", target, f"VENV={tmp_path / 'venv'}", "CUDA=12").stdout
+    assert f"python3 -m venv {tmp_path / 'venv'}" in plan
+    assert '--editable ".[cu12]" --group dev' in plan
+
+
+def test_make_refuses_a_cuda_that_has_no_bindings() -> None:
+    answer = make("setup", "CUDA=11")
+    assert answer.returncode == 2
+    assert "there are bindings for CUDA 12 and 13" in answer.stderr
+
+
+def test_make_refuses_an_old_python(tmp_path: Path) -> None:
+    old = tmp_path / "python3.9"
+    old.write_text(
+        f'#!/bin/sh\nexec {sys.executable} -c "import sys; sys.version_info = (3, 9, 1)\n$2"\n', encoding="utf-8"
+    )
+    old.chmod(0o755)
+    answer = make("setup", f"PYTHON={old}", f"VENV={tmp_path / 'venv'}")
+    assert answer.returncode == 2
+    assert f"needs Python 3.11 or newer and {old} is 3.9" in answer.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+def test_make_says_when_there_is_no_python(tmp_path: Path) -> None:
+    answer = make("setup", "PYTHON=no-such-python", f"VENV={tmp_path / 'venv'}")
+    assert answer.returncode == 2
+    assert "no no-such-python here: install Python 3.11 or newer" in answer.stderr
+
+
+def test_the_readmes_links_lead_somewhere() -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
+    assert targets
+    # make ladder writes a report of this machine over the committed one, whose figures have other names.
+    lost = [target for target in targets if not (ROOT / target).exists() and "docs/report/" not in target]
+    assert lost == []
+
+
+def test_the_readmes_commands_exist() -> None:
+    app = (ROOT / "ladder" / "cli" / "app.py").read_text(encoding="utf-8")
+    commands = re.findall(r"^\.venv/bin/ladder (\w+)", README, re.MULTILINE)
+    assert {"list", "run", "check", "count", "report", "doctor"} == set(commands)
+    for command in commands:
+        assert f'@app.command("{command}")' in app or f"@app.command()\ndef {command}(" in app
+
+
+def test_the_readmes_rung_is_right(tmp_path: Path) -> None:
+    (source,) = re.findall(r"```cuda\n(.*?)```", README, re.DOTALL)
+    path = tmp_path / "mine.cu"
+    path.write_text(source, encoding="utf-8")
+    (rung,) = parse_file(path)
+    backend = emulator()
+    kernel = compile_rung(rung, arch=backend.device.arch)
+    for shape in (Shape(m=35, n=79, k=19), Shape(m=16, n=16, k=16)):
+        check = prove(backend, kernel, shape)
+        assert check.passed, check.failure
+
+
+def test_the_changelog_names_every_core_rung_file() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert "## [Unreleased]" in text
+    for rung in load_catalog():
+        assert re.sub(r"_\d+$", "", rung.name) in text
+
+
+def test_the_citation_states_no_version_that_could_drift() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert not re.search(r"^version:", text, re.MULTILINE)
+    assert "cff-version: 1.2.0" in text
