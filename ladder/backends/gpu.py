@@ -20,6 +20,10 @@ __all__ = ["Gpu", "probe"]
 DEFAULT_SMEM_BYTES = 48 * 1024
 """Shared memory of a block, static and dynamic, above which a kernel has to opt in (CUDA C++ Programming Guide)."""
 
+L1_KIB = {(7, 5): 96, (8, 0): 192, (8, 6): 128, (8, 7): 192, (8, 9): 128, (9, 0): 256, (10, 0): 256, (12, 0): 128}
+"""L1 and shared memory of an SM together, which no device attribute tells (CUDA C++ Programming Guide, compute
+capabilities)."""
+
 _HOLD_S = 20e-6
 _HOLD_A_LAUNCH_S = 15e-6
 _MAX_STRETCH = 8.0
@@ -85,6 +89,7 @@ class Gpu:
             sm_count=int(properties.multiprocessor_count),
             l2_bytes=int(properties.l2_cache_size),
             smem_per_sm_bytes=int(properties.max_shared_memory_per_multiprocessor),
+            l1_bytes=1024 * L1_KIB.get((major, minor), 0),
             registers_per_sm=int(properties.max_registers_per_multiprocessor),
             max_threads_per_sm=int(properties.max_threads_per_multiprocessor),
             max_blocks_per_sm=int(properties.max_blocks_per_multiprocessor),

@@ -50,12 +50,10 @@ def _with_traffic(run: Run, traffic: Traffic | None, session: Session) -> Run:
 
 
 def _from_ncu(jobs: Sequence[Job], timeout_s: float) -> dict[Key, Traffic]:
-    found: dict[Key, Traffic] = {}
-    for shape in dict.fromkeys(shape for _, shape in jobs):
-        names = list(dict.fromkeys(_name(rung) for rung, at in jobs if at == shape))
-        # Warm, as the times are: what is placed is the launch that was timed.
-        found |= count_with_ncu(names, [shape], cold=False, timeout_s=timeout_s * len(names))
-    return found
+    names = list(dict.fromkeys(_name(rung) for rung, _ in jobs))
+    shapes = list(dict.fromkeys(shape for _, shape in jobs))
+    # Cold: what a launch moves does not then depend on the one before, and DRAM traffic below the size of L2 is seen.
+    return count_with_ncu(names, shapes, cold=True, timeout_s=timeout_s * len(jobs))
 
 
 def _name(rung: Rung) -> str:

@@ -72,7 +72,7 @@ def count_with_ncu(
             for job, rows in enumerate(_in_order(report, jobs)):
                 counted[job].update(add_up(rows, names))
                 for number, row in enumerate(rows):
-                    records.setdefault((job, number), _about(*jobs[job], row, cold=cold)).update(_as_text(row))
+                    records.setdefault((job, number), _about(*jobs[job], row, cold=cold)).update(_as_text(row, names))
     if keep is not None:
         ncu.write_csv(keep, [records[key] for key in sorted(records)])
     return {(rung.name, shape): traffic_of(values) for (rung, shape), values in zip(jobs, counted, strict=True)}
@@ -112,5 +112,5 @@ def _about(rung: Rung, shape: Shape, row: ncu.Row, *, cold: bool) -> dict[str, s
     return {"rung": rung.name, "shape": str(shape), "cache": "cold" if cold else "warm", "kernel": row.kernel}
 
 
-def _as_text(row: ncu.Row) -> dict[str, str]:
-    return {name: f"{value:.17g}" for name, value in row.values.items()}
+def _as_text(row: ncu.Row, names: Mapping[str, str]) -> dict[str, str]:
+    return {name: f"{row.values[counter]:.17g}" for name, counter in names.items() if counter in row.values}

@@ -27,14 +27,15 @@ GLOBAL_REQUESTS = (
 CORE = (DRAM_READ, DRAM_WRITE, L2_SECTORS, SHARED_LD, SHARED_ST, CYCLES, TIME)
 """One pass on compute capability 7.5, 8.0, 8.9, 9.0 and 10.0 (asked of CUPTI 13.0's profiler host API)."""
 
-PIPE = (L1_BYTES, WAVEFRONTS, REQUESTS_LD, REQUESTS_ST, *GLOBAL_REQUESTS)
-"""Two passes; none of these depends on what the caches hold."""
+XBAR_READ, XBAR_WRITE = "l1tex__m_xbar2l1tex_read_bytes.sum", "l1tex__m_l1tex2xbar_write_bytes.sum"
+
+PIPE = (L1_BYTES, WAVEFRONTS, REQUESTS_LD, REQUESTS_ST, *GLOBAL_REQUESTS, XBAR_READ, XBAR_WRITE)
+"""Several passes; none of these depends on what L2 holds."""
 
 SECTOR_BYTES = 32
 WAVEFRONT_BYTES = 128
 """What the SM's data pipe moves in one wavefront: 32 banks of 4 bytes."""
 
-_MAX_LAST = frozenset({CYCLES})
 _DRAM_ON_CC_12 = {DRAM_READ: "dram__bytes_op_read.sum", DRAM_WRITE: "dram__bytes_op_write.sum"}
 
 

@@ -1,0 +1,81 @@
+"""Hardware counters against the laws and the emulator, and measured roofs against what hardware can do."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from helpers.on_gpu import backend, compiled
+
+from ladder.backends.emulated import EmulatedBackend
+from ladder.catalog import find
+from ladder.ceilings import Ceilings, measure_ceilings
+from ladder.check import inputs
+from ladder.counters import count_with_ncu, ncu_status
+from ladder.laws import predict
+from ladder.model import Shape, Traffic
+from ladder.profiles import load_profile
+
+pytestmark = pytest.mark.gpu
+
+NAMES = ("tiled_16", "tiled_32", "tiled_conflict", "padded", "register_tile", "tile_product_32")
+SMALL = Shape(m=256, n=256, k=256)
+
+
+@cache
+def counted() -> dict[tuple[str, Shape], Traffic]:
+    return count_with_ncu(NAMES, [SMALL], cold=True)
+
+
+@pytest.fixture(autouse=True)
+def ncu(request: pytest.FixtureRequest) -> None:
+    reason = ncu_status() if "counter" in request.node.name else None
+    if reason is not None:
+        pytest.skip(reason)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_counters_see_what_the_law_says_at_l1(name: str) -> None:
+    law = predict(find([name])[0], SMALL)
+    assert law is not None
+    assert counted()[name, SMALL].intensity(SMALL.flop)["l1"] == pytest.approx(law.predicted["l1"], rel=0.005)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_counters_see_what_the_emulator_counts(name: str) -> None:
+    kernel = compiled(find([name])[0])
+    emulated = EmulatedBackend(load_profile("h200").device).run(kernel, *inputs(SMALL), count=True).traffic
+    assert emulated is not None
+    real = counted()[name, SMALL]
+    assert real.levels["l1"].bytes == pytest.approx(emulated.levels["l1"].bytes, rel=0.001)
+    assert real.levels["shared"].bytes == pytest.approx(emulated.levels["shared"].bytes, rel=0.02)
+    assert real.requests_st == pytest.approx(emulated.requests_st, rel=0.01)
+
+
+def test_counters_see_compulsory_dram_traffic_cold_and_less_warm() -> None:
+    cold = counted()["tiled_32", SMALL].levels["dram"].bytes
+    warm = count_with_ncu(["tiled_32"], [SMALL], cold=False)["tiled_32", SMALL].levels["dram"].bytes
+    operands = 2 * 4 * 256 * 256
+    assert operands * 0.95 < cold < operands * 3
+    assert warm < cold / 2
+
+
+@cache
+def measured() -> Ceilings:
+    return measure_ceilings(backend().gpu)
+
+
+def test_roofs_are_in_the_order_of_the_hierarchy() -> None:
+    roofs = measured().roofs
+    assert roofs.bytes_per_s["dram"] < roofs.bytes_per_s["l2"] < roofs.bytes_per_s["sm"]
+
+
+def test_no_roof_is_above_what_the_clock_allows() -> None:
+    device, found = backend().device, measured()
+    # Bytes or FLOP a clock and SM: 32 banks of 4 bytes, 128 FMA units, and the port from L2.
+    per_clock = {"sm": 128, "fp32": 256, "l2": 64}
+    assert device.sm_clock_hz is not None
+    for trial in found.trials:
+        if trial.roof in per_clock and trial.counts:
+            assert trial.rate <= 1.005 * per_clock[trial.roof] * device.sm_count * device.sm_clock_hz, trial
+    assert found.roofs.bytes_per_s["sm"] > 0.9 * 128 * device.sm_count * device.sm_clock_hz
