@@ -209,7 +209,7 @@ def _l2_read(bench: _Bench) -> Iterator[Found]:
         # Blocks that walk side by side are no roof: requests for one line that meet on their way to L2 are merged.
         shares = (1, 2) if (words, unroll, block) == (4, 4, 512) else (1,)
         for share, fraction in product(shares, L2_FRACTIONS):
-            chunks = max(1, int(fraction * l2_bytes) // chunk_bytes)
+            chunks = _prime_up_to(int(fraction * l2_bytes) // chunk_bytes)
             steps = chunks * max(1, round(L2_READ_BYTES / (blocks * chunks * chunk_bytes)))
             launch = bench.gpu.launcher(
                 kernel, (blocks, 1, 1), (block, 1, 1), int(data.handle),
@@ -222,10 +222,15 @@ def _l2_read(bench: _Bench) -> Iterator[Found]:
                 rate=blocks * steps * chunk_bytes / seconds,
                 sm_clock_hz=bench.clock(span),
                 footprint_bytes=chunks * chunk_bytes,
-                # With fewer chunks than blocks some walk side by side all the same.
+                # With few chunks several blocks read one at a time, whatever their strides.
                 counts=share == 1 and chunks >= 2 * blocks,
             )
             yield trial, launch
+
+
+def _prime_up_to(n: int) -> int:
+    """The largest prime that is at most ``n``; 3 for smaller ones."""
+    return next((p for p in range(n, 3, -1) if all(p % d for d in range(2, int(p**0.5) + 1))), 3)
 
 
 def _copy(bench: _Bench) -> Iterator[Found]:
