@@ -297,6 +297,14 @@ class Device:
     power_w: float | None = None
 
     @property
+    def fma_per_clock(self) -> int:
+        """FP32 fused multiply-adds an SM starts each clock: 64 on 7.5 and 8.0, 128 on 8.6 and later.
+
+        Source: CUDA C++ Programming Guide, throughput of native arithmetic instructions.
+        """
+        return 64 if self.compute_capability in {(7, 5), (8, 0)} else 128
+
+    @property
     def arch(self) -> str:
         """``"sm_90"`` for compute capability 9.0."""
         major, minor = self.compute_capability

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ladder.backends.base import Outcome
-from ladder.errors import BackendError, InputError
+from ladder.errors import BackendError, InputError, UnsupportedPtxError
 from ladder.geometry import plan
 from ladder.memory.caches import CacheModel
 from ladder.model import Device, Resources, Shape, Timing, Traffic
@@ -17,11 +18,13 @@ from ladder.nvrtc import Compiled
 from ladder.occupancy import blocks_per_sm, occupancy
 from ladder.oracle import POISON_BITS
 from ladder.ptx import Buffer, Counters, GlobalMemory, Machine, Order, Program, build, parse
+from ladder.ptx.c import CKernel, CMachine, EngineUnavailableError, SuspectError, compile_program
 from ladder.ptx.replay import replay
 
-__all__ = ["EmulatedBackend"]
+__all__ = ["EmulatedBackend", "Engine"]
 
 F32 = NDArray[np.float32]
+Engine = Literal["auto", "numpy", "c"]
 
 
 class EmulatedBackend:
@@ -30,19 +33,35 @@ class EmulatedBackend:
     The bits of C are a GPU's for every rung that adds in k order, and so are the counts of asked bytes, L1 sectors and
     wavefronts; L2 and DRAM bytes are modelled. There is no clock: nothing is ever timed.
 
+    Two engines give the same bits and counts: numpy, and C built by the system's compiler, which is faster. What C
+    finds suspicious numpy runs again, to say what is wrong.
+
     Args:
         device: the recorded GPU, for its limits and caches.
         order: how warps interleave between barriers; results must not depend on it.
-        step_limit: instructions of one batch of threadblocks after which a kernel is called endless.
+        step_limit: instructions of one batch of threadblocks (of one threadblock in C) after which a kernel is called
+            endless.
+        engine: ``"numpy"``, ``"c"``, or ``"auto"``: C where it can be had, else numpy with a line in ``notes``.
     """
 
     name: Literal["cuda", "emulated"] = "emulated"
 
-    def __init__(self, device: Device, *, order: Order = "lockstep", step_limit: int | None = None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        *,
+        order: Order = "lockstep",
+        step_limit: int | None = None,
+        engine: Engine = "auto",
+    ) -> None:
         self._device = replace(device, backend="emulated")
         self._order = order
         self._step_limit = step_limit
+        self._engine = engine
         self._programs: dict[str, Program] = {}
+        self._compiled: dict[tuple[str, tuple[int, int, int]], CKernel | None] = {}
+        self.notes: list[str] = []
+        """Why kernels run on numpy although ``engine`` is ``"auto"``, each reason once."""
 
     @property
     def device(self) -> Device:
@@ -59,7 +78,28 @@ class EmulatedBackend:
             InputError: an array is not C-contiguous float32 of two dimensions, or the inner sizes differ.
             KernelFaultError: the kernel did something undefined, with its source line.
             UnsupportedPtxError: the kernel uses PTX that is not emulated.
+            BackendError: the rung needs more than the device has, or engine ``"c"`` has no compiler.
         """
+        plan(kernel.rung, _shape_of(a, b))  # refuses before anything is compiled
+        compiled = self._in_c(kernel)
+        if compiled is not None:
+            try:
+                return self._execute(kernel, a, b, count=count, offsets=offsets, compiled=compiled)
+            except SuspectError:
+                pass
+        return self._execute(kernel, a, b, count=count, offsets=offsets, compiled=None)
+
+    def _execute(
+        self,
+        kernel: Compiled,
+        a: F32,
+        b: F32,
+        *,
+        count: bool,
+        offsets: tuple[int, int, int],
+        compiled: CKernel | None,
+    ) -> Outcome:
+        """One product on the C engine, or on numpy without ``compiled``; :class:`SuspectError` is C's alone."""
         shape = _shape_of(a, b)
         rung = kernel.rung
         memory = GlobalMemory()
@@ -75,12 +115,22 @@ class EmulatedBackend:
         launches = plan(rung, shape)
         program = self._program(kernel)
         self._check_limits(kernel, program)
-        caches = self._caches(kernel, program, memory.sectors) if count else None
+        device = self._device
+        caches = None
+        if count:
+            # What can be executed fits L2, where it makes no difference how many blocks are in step.
+            _, l1_bytes = self._resident(kernel, program)
+            caches = CacheModel(
+                memory.sectors,
+                sm_count=device.sm_count,
+                l1_bytes=l1_bytes,
+                l2_bytes=device.l2_bytes,
+                in_step=device.sm_count,
+            )
         counters = Counters(caches) if count else None
         for launch in launches:
             values = _arguments(buffers, shape, launch.row0, launch.rows)
-            machine = Machine(
-                program,
+            machine = (partial(Machine, program) if compiled is None else partial(CMachine, compiled))(
                 memory,
                 {p.offset: v for p, v in zip(program.function.params, values, strict=True)},
                 order=self._order,
@@ -123,8 +173,9 @@ class EmulatedBackend:
             grid=launches[0].grid,
             block=launches[0].block,
             smem_bytes=launches[0].smem_bytes,
-            in_step=self._caches(kernel, program, 0).in_step,
-            l2_bytes=self._device.l2_bytes,
+            flop=shape.flop,
+            device=self._device,
+            resident=self._resident(kernel, program)[0],
         )
 
     def resources(self, kernel: Compiled) -> Resources:
@@ -142,6 +193,7 @@ class EmulatedBackend:
     def close(self) -> None:
         """Forget the generated programs."""
         self._programs.clear()
+        self._compiled.clear()
 
     def _program(self, kernel: Compiled) -> Program:
         if kernel.ptx not in self._programs:
@@ -159,19 +211,29 @@ class EmulatedBackend:
             self._programs[kernel.ptx] = program
         return self._programs[kernel.ptx]
 
-    def _caches(self, kernel: Compiled, program: Program, sectors: int) -> CacheModel:
-        device, smem = self._device, program.static_smem_bytes + kernel.rung.smem_bytes
-        resident = blocks_per_sm(
-            device, threads=kernel.rung.threads, registers=kernel.resources.registers, smem_bytes=smem
-        )
-        return CacheModel(
-            sectors,
-            sm_count=device.sm_count,
-            l1_bytes=max(device.l1_bytes - resident * smem, 0),
-            l2_bytes=device.l2_bytes,
-            resident=resident,
-            barriers=any(block.end == "bar" for block in program.blocks),
-        )
+    def _in_c(self, kernel: Compiled) -> CKernel | None:
+        """The kernel built for the C engine; None when it runs on numpy."""
+        if self._engine == "numpy":
+            return None
+        program, key = self._program(kernel), (kernel.ptx, kernel.rung.block)
+        if key not in self._compiled:
+            try:
+                self._compiled[key] = compile_program(program, kernel.rung.block)
+            except (EngineUnavailableError, UnsupportedPtxError) as error:
+                if self._engine == "c":
+                    raise
+                self._compiled[key] = None
+                note = f"running on numpy, which takes several times as long: {error}"
+                if note not in self.notes:
+                    self.notes.append(note)
+        return self._compiled[key]
+
+    def _resident(self, kernel: Compiled, program: Program) -> tuple[int, int]:
+        """Threadblocks that an SM holds at once, and the L1 that their shared memory leaves it."""
+        smem = program.static_smem_bytes + kernel.rung.smem_bytes
+        registers = kernel.resources.registers
+        resident = blocks_per_sm(self._device, threads=kernel.rung.threads, registers=registers, smem_bytes=smem)
+        return resident, max(self._device.l1_bytes - resident * smem, 0)
 
     def _check_limits(self, kernel: Compiled, program: Program) -> None:
         total = program.static_smem_bytes + kernel.rung.smem_bytes

@@ -32,7 +32,6 @@ XBAR_READ, XBAR_WRITE = "l1tex__m_xbar2l1tex_read_bytes.sum", "l1tex__m_l1tex2xb
 PIPE = (L1_BYTES, WAVEFRONTS, REQUESTS_LD, REQUESTS_ST, *GLOBAL_REQUESTS, XBAR_READ, XBAR_WRITE)
 """Several passes; none of these depends on what L2 holds."""
 
-SECTOR_BYTES = 32
 WAVEFRONT_BYTES = 128
 """What the SM's data pipe moves in one wavefront: 32 banks of 4 bytes."""
 
@@ -64,14 +63,14 @@ def add_up(rows: Sequence[Row], names: Mapping[str, str]) -> dict[str, float]:
 def traffic_of(counted: Mapping[str, float]) -> Traffic:
     """The bytes of each level, all of origin ``"counted"``.
 
-    DRAM: read plus written. L2: sectors between the SMs and L2 (``srcunit_tex``: without the hop between the two halves
-    of the cache). L1: bytes of the sectors that each request touched. Shared and SM: wavefronts of the data pipe times
+    DRAM: read plus written. L2: what the SMs took from and sent to it. (The sectors that L2 itself looked up,
+    ``lts__t_sectors_srcunit_tex``, are fewer where requests of several SMs for one sector meet on their way.) L1: bytes of the sectors that each request touched. Shared and SM: wavefronts of the data pipe times
     128 bytes, the bandwidth spent.
     """
     pipe, ld, st = (round(counted[name]) for name in (WAVEFRONTS, SHARED_LD, SHARED_ST))
     bytes_of: dict[Level, int] = {
         "l1": round(counted[L1_BYTES]),
-        "l2": SECTOR_BYTES * round(counted[L2_SECTORS]),
+        "l2": round(counted[XBAR_READ] + counted[XBAR_WRITE]),
         "dram": round(counted[DRAM_READ] + counted[DRAM_WRITE]),
         "shared": WAVEFRONT_BYTES * (ld + st),
         "sm": WAVEFRONT_BYTES * pipe,

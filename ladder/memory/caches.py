@@ -8,8 +8,9 @@ is free. The model's assumptions, each with its reason:
 * Blocks are issued in order. The first wave goes to the SMs in order; after that a block goes to whichever SM is free
   first, which is modelled as a fixed random order within every wave of as many blocks as there are SMs.
 * Between blocks an L1 is least recently used, as large as shared memory leaves it. Stores and reductions go through.
-* Blocks run in step in groups: one block an SM for kernels with barriers (of the blocks that an SM holds, the warp
-  scheduler favours the oldest, so the others lag behind it), all that an SM holds for kernels without.
+* Blocks run in step in groups, and a group fetches from L2's point of view once what its blocks share. Where the SM's
+  data pipe is what binds, the warp scheduler favours the oldest of an SM's blocks and the others lag behind it: a group
+  is one block an SM. Otherwise all resident blocks advance together.
 * L2 is least recently used between groups and writes back; reductions read and write there.
 """
 
@@ -118,17 +119,14 @@ class CacheModel:
         sm_count: SMs of the device.
         l1_bytes: L1 left to an SM beside the shared memory of its resident blocks.
         l2_bytes: the device's L2.
-        resident: threadblocks that an SM holds at once.
-        barriers: whether the kernel has barriers.
+        in_step: threadblocks that advance together, over all SMs.
     """
 
-    def __init__(
-        self, sectors: int, *, sm_count: int, l1_bytes: int, l2_bytes: int, resident: int, barriers: bool
-    ) -> None:
+    def __init__(self, sectors: int, *, sm_count: int, l1_bytes: int, l2_bytes: int, in_step: int) -> None:
         self._sm_count = sm_count
         self._l1 = UnitLru(sm_count, sectors, l1_bytes // 32)
         self._l2 = UnitLru(1, sectors, l2_bytes // 32)
-        self.in_step = sm_count * (1 if barriers else max(resident, 1))
+        self._in_step = in_step
         self._random = np.random.default_rng(_SEED)
         self._wave = self._group = -1
         self._order = np.arange(sm_count)
@@ -142,7 +140,7 @@ class CacheModel:
 
         Reductions and atomics are ``updates``. Pairs are sorted by block.
         """
-        waves, groups = numbers // self._sm_count, numbers // self.in_step
+        waves, groups = numbers // self._sm_count, numbers // self._in_step
         cuts = np.flatnonzero((np.diff(waves) != 0) | (np.diff(groups) != 0)) + 1
         for first, last in zip([0, *cuts], [*cuts, len(numbers)], strict=True):
             if groups[first] != self._group:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ladder.errors import BackendError
-from ladder.memory import SECTOR_BYTES
+from ladder.memory import SECTOR_BYTES, WAVEFRONT_BYTES
 from ladder.memory.caches import Touched, UnitLru
-from ladder.model import Level, Quantity, Traffic
+from ladder.model import Device, Level, Quantity, Traffic
 from ladder.ptx.counting import Counters
 from ladder.ptx.machine import Machine
 from ladder.ptx.memory import GlobalMemory
@@ -61,13 +61,14 @@ def replay(
     grid: tuple[int, int, int],
     block: tuple[int, int, int],
     smem_bytes: int,
-    in_step: int,
-    l2_bytes: int,
+    flop: int,
+    device: Device,
+    resident: int,
 ) -> Traffic:
-    """Traffic of a launch from a cold L2.
+    """Traffic of a launch on ``device`` from a cold L2.
 
-    The launch is described as for :class:`ladder.ptx.Machine`; ``in_step`` threadblocks run side by side
-    (:mod:`ladder.memory.caches`), and the device's L2 holds ``l2_bytes``.
+    The launch is described as for :class:`ladder.ptx.Machine`; it does ``flop`` of work, and an SM holds ``resident``
+    of its threadblocks.
 
     Raises:
         BackendError: the blocks are not translations of each other: the tiles do not divide the shape.
@@ -86,7 +87,6 @@ def replay(
     neighbours = [of.get(_unit(axis)) if grid[axis] > 1 else None for axis in range(3)]
     streams = _streams(memory, of[0, 0, 0], neighbours, of[corner], grid)
     blocks = grid[0] * grid[1] * grid[2]
-    fetched, written = _through_l2(streams, grid, in_step, l2_bytes)
     total = counters.traffic()
 
     def all_blocks(count: int) -> int:
@@ -95,6 +95,11 @@ def replay(
             raise BackendError("the sampled threadblocks differ in their counts: the tiles do not divide the shape")
         return each * blocks
 
+    # See ladder.memory.caches: a wavefront takes the data pipe a clock, a warp's FMAs their share of the FP32 lanes.
+    wavefronts = all_blocks(total.levels["sm"].bytes) // WAVEFRONT_BYTES
+    pipe_binds = wavefronts * 2 * device.fma_per_clock > flop
+    in_step = device.sm_count * (1 if pipe_binds else max(resident, 1))
+    fetched, written = _through_l2(streams, grid, in_step, device.l2_bytes)
     # Stores and reductions go through L1 request by request, so the counters know them.
     l2_sectors = sum(s.size for s in streams if s.kind == "read") * blocks + all_blocks(counters.write_sectors)
     levels: dict[Level, Quantity] = {

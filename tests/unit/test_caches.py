@@ -15,10 +15,8 @@ def touched(*sectors_of_block):
     return Touched(*(np.array(part, np.int64) for part in zip(*pairs, strict=True))) if pairs else NOTHING
 
 
-def model(sectors=1000, *, sm_count=2, l1_bytes=0, l2_bytes=32 * 1000, resident=1, barriers=True):
-    return CacheModel(
-        sectors, sm_count=sm_count, l1_bytes=l1_bytes, l2_bytes=l2_bytes, resident=resident, barriers=barriers
-    )
+def model(sectors=1000, *, sm_count=2, l1_bytes=0, l2_bytes=32 * 1000, in_step=2):
+    return CacheModel(sectors, sm_count=sm_count, l1_bytes=l1_bytes, l2_bytes=l2_bytes, in_step=in_step)
 
 
 class PlainLru:
@@ -113,10 +111,10 @@ def test_without_an_l1_every_block_fetches_from_l2():
     assert caches.dram_read_sectors == 1
 
 
-@pytest.mark.parametrize(("barriers", "resident", "fetched"), [(True, 2, 4 * 8), (False, 2, 2 * 8), (False, 1, 4 * 8)])
-def test_blocks_in_step_share_what_does_not_fit_l2(barriers, resident, fetched):
+@pytest.mark.parametrize(("in_step", "fetched"), [(2, 4 * 8), (4, 2 * 8), (8, 8)])
+def test_blocks_in_step_share_what_does_not_fit_l2(in_step, fetched):
     """Eight sectors, read by every block, in an L2 of four: each group of blocks in step fetches them once."""
-    caches = model(sm_count=2, l2_bytes=4 * 32, resident=resident, barriers=barriers)
+    caches = model(sm_count=2, l2_bytes=4 * 32, in_step=in_step)
     for wave in range(4):
         pair = np.array([2 * wave, 2 * wave + 1])
         caches.blocks(pair, reads=touched(range(8), range(8)), updates=NOTHING, writes=NOTHING)

@@ -1,0 +1,54 @@
+"""Wavefronts of ``cp.async`` (LDGSTS): copies from global to shared memory that pass by the registers.
+
+The copies of a request are served in groups of 32, 16 or 8 lanes for 4, 8 and 16 bytes, as stores are. Each group reads
+its words from the L1's banks and writes them to shared memory's, one word a bank at a time, and the two overlap: the
+longer of them counts. Lanes are never merged, not even when they name one word. On the global side a request costs one
+more wavefront, whatever it touches.
+
+Source: ncu's ``op_ldgsts`` counters on sm_120, in the notes and probes of github.com/cicuvc/nvidia-sass-document;
+exact there wherever sources or destinations are contiguous. ncu counts these wavefronts apart from those of stores.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ladder.memory.request import BANKS, WARP_LANES, WORD_BYTES
+
+__all__ = ["copy_wavefronts_batch"]
+
+_ROUND_BYTES = BANKS * WORD_BYTES
+
+
+def copy_wavefronts_batch(
+    sources: NDArray[np.int64],
+    targets: NDArray[np.int64],
+    width_bytes: int,
+    *,
+    reading: NDArray[np.bool_],
+    writing: NDArray[np.bool_],
+) -> NDArray[np.int64]:
+    """Shared-memory wavefronts of each row.
+
+    Args:
+        sources: (R, 32) byte addresses in global memory, multiples of the width where ``reading``.
+        targets: (R, 32) byte offsets in shared memory, multiples of the width where ``writing``.
+        width_bytes: 4, 8 or 16.
+        reading: (R, 32) bool, lanes that read their source (the others write zeros).
+        writing: (R, 32) bool, lanes that take part.
+
+    Returns:
+        (R,) int64.
+    """
+    return np.maximum(_passes(sources, width_bytes, reading), _passes(targets, width_bytes, writing))
+
+
+def _passes(places: NDArray[np.int64], width_bytes: int, active: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The most lanes that meet in one bank, added up over the groups of a request."""
+    slots = _ROUND_BYTES // width_bytes
+    group = np.arange(WARP_LANES) // slots
+    key = (np.arange(len(places))[:, None] * (WARP_LANES // slots) + group) * slots + places // width_bytes % slots
+    met = np.bincount(key[active], minlength=len(places) * WARP_LANES).reshape(len(places), -1, slots)
+    most: NDArray[np.int64] = met.max(axis=2).sum(axis=1)
+    return most
