@@ -1,7 +1,7 @@
 """The emulator's counts against an H200's hardware counters: `python -m bench.agreement` writes docs/agreement.md.
 
-The counters are committed under bench/results/nvidia-h200/counters/, one CSV a state of the caches. Shapes up to 512 are
-executed; larger ones are replayed from a few of their threadblocks, as `ladder count` does.
+The counters are committed under bench/results/nvidia-h200/counters/, one CSV a state of the caches. Shapes up to 512
+are executed; larger ones are replayed from a few of their threadblocks, as `ladder count` does.
 """
 
 from __future__ import annotations
@@ -111,21 +111,21 @@ _CAUSES = """
 
 * **Shared, below 1.** The card counts more wavefronts than the addresses need, and more of them the busier its L1 is:
   0.0 to 0.8 % in the rungs with cold caches, up to 2 % with warm ones. With one block an SM and little else going on
-  (N = 256) most kernels are exact to the last wavefront. The surplus sits in `op_st` of kernels whose tile stores meet
-  the data of other warps' global loads on their way into the same memory, and in `op_ld` of the tile products, where
-  it goes with the number of reductions (0.4 to 0.9 for each). NVIDIA's conflict counters are known to count such
-  arbitration. It is not a property of the access pattern, so it is not modelled.
-* **SM, below 1.** The same, and a surplus for global requests that miss L1: about 0.13 wavefronts for each 128-byte line
-  that has to be fetched. `tiled_16`, whose warps fetch from two lines at a time, loses 2 % by it, `naive` at an odd
-  width, where every lane has a line of its own, 24 %. Reductions take about twice the wavefronts in these kernels that
-  they take in isolation, from where their rule comes: 2 to 8 % in the tile products.
+  (N = 256) most kernels are exact to the last wavefront. The surplus sits in `op_st` of kernels whose tile stores
+  meet the data of other warps' global loads on their way into the same memory, and in `op_ld` of the tile products,
+  where it goes with the number of reductions (0.4 to 0.9 for each). NVIDIA's conflict counters are known to count
+  such arbitration. It is not a property of the access pattern, so it is not modelled.
+* **SM, below 1.** The same, and a surplus for global requests that miss L1: about 0.13 wavefronts for each 128-byte
+  line that has to be fetched. `tiled_16`, whose warps fetch from two lines at a time, loses 2 % by it, `naive` at an
+  odd width, where every lane has a line of its own, 24 %. Reductions take about twice the wavefronts in these kernels
+  that they take in isolation, from where their rule comes: 2 to 8 % in the tile products.
 * **`tile_product_16` and `_32` at 300x257x129, shared.** ptxas moves a warp's whole product under the guard of its
-  result: warps whose rows all lie past M skip their shared loads. In the PTX that the emulator runs they
-  do not: 1 and 6 % more requests there (with T = 16 the card's surplus hides it).
-* **`naive`, L2 at 8192.** 32 rows of A at a stride of 32 KiB compete for the same few sets of L1; the model's L1 is fully
-  associative. The card fetches A about twice.
-* **Tile products, L2 at 4096 and more.** A replayed launch leaves out what an L1 keeps from one threadblock to the next.
-  Executed launches model it: there they agree.
+  result: warps whose rows all lie past M skip their shared loads. In the PTX that the emulator runs they do not: 1
+  and 6 % more requests there (with T = 16 the card's surplus hides it).
+* **`naive`, L2 at 8192.** 32 rows of A at a stride of 32 KiB compete for the same few sets of L1; the model's L1 is
+  fully associative. The card fetches A about twice.
+* **Tile products, L2 at 4096 and more.** A replayed launch leaves out what an L1 keeps from one threadblock to the
+  next. Executed launches model it: there they agree.
 * **`coalesced`, DRAM at 4096.** The model takes kernels that the data pipe binds to run one block an SM ahead of the
   others. This one is bound by the pipe but waits for memory too (it reaches 78 % of its roof), its two blocks an SM
   stay together, and B is streamed half as often. At 8192 both ways miss L2 alike."""
