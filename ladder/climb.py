@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from ladder import check as checking
 from ladder.backends import open_backend
-from ladder.backends.base import Backend
+from ladder.backends.base import Backend, Engine
 from ladder.errors import BackendError, CompileError, KernelFaultError, ShapeError, UnsupportedPtxError
 from ladder.geometry import plan
 from ladder.laws import predict
 from ladder.model import Device, Roofs, Rung, Shape, Traffic
-from ladder.nvrtc import compile_rung
+from ladder.nvrtc import Compiled, compile_rung
 from ladder.profiles import Profile
 from ladder.roofline import place
 from ladder.store import Run
@@ -69,7 +69,8 @@ def climb(
     """The row of ``rung`` at ``shape``: proved against numpy, then counted, timed and placed under ``roofs``.
 
     A rung that fails its proof has its check and nothing else. One that the device or the shape rules out is skipped
-    with the reason. One that does not compile or breaks off has ``error``.
+    with the reason. One that does not compile or breaks off has ``error``. A product too large to execute on the CPU is
+    counted from a few of its threadblocks and has no check.
 
     Args:
         rung: the kernel.
@@ -90,6 +91,8 @@ def climb(
         return replace(row, skipped=reason)
     try:
         kernel = compile_rung(rung, arch=backend.device.arch)
+        if shape.flop > backend.executes_flop:
+            return _replayed(row, kernel, backend, roofs)
         if prove:
             # Only a GPU has a schedule that may differ the second time.
             repeat = backend.name == "cuda"
@@ -104,6 +107,16 @@ def climb(
     except _OF_THE_RUNG as error:
         return replace(row, error=str(error))
     return placed(replace(row, law=predict(rung, shape)), roofs)
+
+
+def _replayed(row: Run, kernel: Compiled, backend: Backend, roofs: Roofs) -> Run:
+    """The row of a product too large to execute: counted and placed, not checked."""
+    try:
+        traffic = backend.replay(kernel, row.shape)
+    except BackendError as error:
+        return replace(row, skipped=f"too large to execute on the CPU, and {error}")
+    row = replace(row, traffic=traffic, resources=backend.resources(kernel), law=predict(kernel.rung, row.shape))
+    return placed(row, roofs)
 
 
 def placed(row: Run, roofs: Roofs) -> Run:
@@ -137,13 +150,14 @@ class Climber:
         prove: bool = True,
         count: bool = True,
         time: bool = True,
+        engine: Engine = "auto",
     ) -> None:
-        self.backend, self.profile, self.roofs = backend, profile, roofs
+        self.backend, self.profile, self.roofs, self.engine = backend, profile, roofs, engine
         self.prove, self.count, self.time = prove, count, time
 
     def __call__(self) -> Callable[[tuple[Rung, Shape]], Run]:
         """Open the backend in this process."""
-        backend = open_backend(self.backend, self.profile)
+        backend = open_backend(self.backend, self.profile, engine=self.engine)
 
         def climb_job(job: tuple[Rung, Shape]) -> Run:
             rung, shape = job
@@ -174,14 +188,21 @@ class Searcher:
     """
 
     def __init__(
-        self, backend: str, profile: Profile, shapes: Sequence[Shape], *, examples: int, budget_s: float
+        self,
+        backend: str,
+        profile: Profile,
+        shapes: Sequence[Shape],
+        *,
+        examples: int,
+        budget_s: float,
+        engine: Engine = "auto",
     ) -> None:
-        self.backend, self.profile, self.shapes = backend, profile, tuple(shapes)
+        self.backend, self.profile, self.shapes, self.engine = backend, profile, tuple(shapes), engine
         self.examples, self.budget_s = examples, budget_s
 
     def __call__(self) -> Callable[[Rung], Searched]:
         """Open the backend in this process."""
-        backend = open_backend(self.backend, self.profile)
+        backend = open_backend(self.backend, self.profile, engine=self.engine)
 
         def search_job(rung: Rung) -> Searched:
             return self._search(rung, backend)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from ladder.backends.base import Backend, Outcome
+from ladder.backends.base import Backend, Engine, Outcome
 from ladder.errors import DriverMissingError, InputError
 from ladder.profiles import Profile
 
-__all__ = ["Backend", "Outcome", "open_backend"]
+__all__ = ["Backend", "Engine", "Outcome", "open_backend"]
 
 
-def open_backend(name: str, profile: Profile) -> Backend:
+def open_backend(name: str, profile: Profile, *, engine: Engine = "auto") -> Backend:
     """Open the backend called ``name``.
 
     Args:
         name: ``"cuda"``, ``"emulated"``, or ``"auto"``: a GPU if there is one, else the emulator.
         profile: the GPU that the emulator stands for; a real one needs none.
+        engine: what executes PTX in the emulator.
 
     Raises:
         InputError: no backend has that name.
@@ -34,4 +35,4 @@ def open_backend(name: str, profile: Profile) -> Backend:
             raise DriverMissingError(reason)
     from ladder.backends.emulated import EmulatedBackend  # noqa: PLC0415
 
-    return EmulatedBackend(profile.device)
+    return EmulatedBackend(profile.device, engine=engine)

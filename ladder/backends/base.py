@@ -8,10 +8,13 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ladder.model import Device, Resources, Timing, Traffic
+from ladder.model import Device, Resources, Shape, Timing, Traffic
 from ladder.nvrtc import Compiled
 
-__all__ = ["Backend", "Outcome"]
+__all__ = ["Backend", "Engine", "Outcome"]
+
+Engine = Literal["auto", "numpy", "c"]
+"""What executes PTX on the CPU: numpy, or C built by the system's compiler; auto takes C where there is one."""
 
 F32 = NDArray[np.float32]
 
@@ -52,6 +55,19 @@ class Backend(Protocol):
             ShapeError: the rung does not support the shape.
             BackendError: the launch failed.
             KernelFaultError: an emulated kernel did something undefined.
+        """
+        ...
+
+    @property
+    def executes_flop(self) -> float:
+        """Work up to which a product is executed; beyond it, :meth:`replay` gives the traffic."""
+        ...
+
+    def replay(self, kernel: Compiled, shape: Shape) -> Traffic:
+        """Traffic of a product too large to execute here, from a few of its threadblocks.
+
+        Raises:
+            BackendError: its threadblocks are not all alike, or this backend executes everything.
         """
         ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -17,9 +18,9 @@ from ladder.backends.gpu import Gpu
 from ladder.backends.guard import CANARY_BITS, Slot, change, stray_writes
 from ladder.backends.launches import launchers
 from ladder.backends.timing import DEFAULT_RULE, launches_per_sample, measure
-from ladder.errors import InputError, ShapeError
+from ladder.errors import BackendError, InputError, ShapeError
 from ladder.geometry import plan
-from ladder.model import Device, Resources, Shape, Timing
+from ladder.model import Device, Resources, Shape, Timing, Traffic
 from ladder.nvrtc import Compiled
 from ladder.oracle import POISON_BITS
 from ladder.stats import StopRule
@@ -86,6 +87,19 @@ class CudaBackend:
             c = np.empty((shape.m, shape.n), np.float32)
             arrays.read(self.gpu, 2, c)
             return Outcome(c=c, damage=arrays.damage(self.gpu, a, b))
+
+    @property
+    def executes_flop(self) -> float:
+        """A GPU executes whatever fits its memory."""
+        return math.inf
+
+    def replay(self, kernel: Compiled, shape: Shape) -> Traffic:
+        """A GPU has nothing to replay.
+
+        Raises:
+            BackendError: always.
+        """
+        raise BackendError(f"rung {kernel.rung.name} at {shape}: a GPU executes it; count with ncu")
 
     def resources(self, kernel: Compiled) -> Resources:
         """What ptxas gave the kernel, and its occupancy: resident warps over what an SM can hold.

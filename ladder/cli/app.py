@@ -73,6 +73,20 @@ ProfileOption = Annotated[
 Timeout = Annotated[
     float, typer.Option("--timeout", metavar="S", help="Seconds that one rung may take before its process is stopped.")
 ]
+
+
+class EngineName(StrEnum):
+    """What executes PTX on the CPU."""
+
+    AUTO = "auto"
+    NUMPY = "numpy"
+    C = "c"
+
+
+EngineOption = Annotated[
+    EngineName,
+    typer.Option("--engine", help="What executes PTX on the CPU; auto is C if there is a compiler, else numpy."),
+]
 Jobs = Annotated[
     int | None,
     typer.Option("--jobs", metavar="N", help="Rungs at once. Default: the CPUs, at most 4, and one on a GPU."),
@@ -108,6 +122,7 @@ def run(
     shape: Shapes = None,
     backend: BackendOption = Backend.AUTO,
     profile: ProfileOption = None,
+    engine: EngineOption = EngineName.AUTO,
     json: Annotated[
         Path | None,
         typer.Option("--json", metavar="OUT.json", help="Keep the results here, written after every rung."),
@@ -121,7 +136,7 @@ def run(
     """
     if json is not None:
         ensure_writable(json, "--json")
-    session = _session(rungs, shape, backend, profile, Limits(timeout_s=timeout, workers=jobs), measure=True)
+    session = _session(rungs, shape, backend, profile, Limits(timeout_s=timeout, workers=jobs), engine, measure=True)
     table = partial(tables.places, roofs=session.roofs)
     raise typer.Exit(commands.climb_rungs(session, time=True, command=_command(context), output=json, table=table))
 
@@ -134,6 +149,7 @@ def count(
     shape: Shapes = None,
     backend: BackendOption = Backend.AUTO,
     profile: ProfileOption = None,
+    engine: EngineOption = EngineName.AUTO,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     jobs: Jobs = None,
 ) -> None:
@@ -143,7 +159,7 @@ def count(
     emulator. Only what is right is counted.
     """
     limits = Limits(timeout_s=timeout, workers=jobs)
-    session = _session(rungs, shape, _with_counters(backend), profile, limits)
+    session = _session(rungs, shape, _with_counters(backend), profile, limits, engine)
     raise typer.Exit(
         commands.climb_rungs(session, time=False, command=_command(context), output=None, table=tables.traffic)
     )
@@ -156,6 +172,7 @@ def check(
     shape: Shapes = None,
     backend: BackendOption = Backend.AUTO,
     profile: ProfileOption = None,
+    engine: EngineOption = EngineName.AUTO,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     jobs: Jobs = None,
     examples: Annotated[
@@ -172,9 +189,11 @@ def check(
     """
     if not budget > 0:
         raise InputError(f"--budget {budget:g}: give seconds, more than 0")
-    session = _session(rungs, shape, backend, profile, Limits(timeout_s=timeout, workers=jobs))
+    session = _session(rungs, shape, backend, profile, Limits(timeout_s=timeout, workers=jobs), engine)
     shapes = session.shapes if shape else ()
-    searcher = Searcher(session.backend, session.profile, shapes, examples=examples, budget_s=budget)
+    searcher = Searcher(
+        session.backend, session.profile, shapes, examples=examples, budget_s=budget, engine=session.engine
+    )
     raise typer.Exit(commands.check_rungs(session, searcher))
 
 
@@ -206,11 +225,18 @@ def _session(
     backend: Backend,
     profile: str | None,
     limits: Limits,
+    engine: EngineName,
     *,
     measure: bool = False,
 ) -> Session:
     return prepare(
-        rungs=rungs or [], shapes=shapes or [], backend=backend, profile=profile, limits=limits, measure=measure
+        rungs=rungs or [],
+        shapes=shapes or [],
+        backend=backend,
+        profile=profile,
+        limits=limits,
+        engine=engine.value,
+        measure=measure,
     )
 
 

@@ -30,7 +30,7 @@ def climb_rungs(
     jobs = session.jobs
     on_gpu = session.backend == "cuda"
     # A GPU's counters are read in a profiled run of their own, which is never timed.
-    start = Climber(session.backend, session.profile, session.roofs, count=not on_gpu, time=time)
+    start = Climber(session.backend, session.profile, session.roofs, count=not on_gpu, time=time, engine=session.engine)
     results = Results(created=now(), command=command, device=session.device, roofs=session.roofs)
     rows: dict[int, Run] = {}
     say(session.about)

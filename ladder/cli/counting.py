@@ -71,7 +71,7 @@ def _from_emulator(session: Session, jobs: Sequence[Job], reason: str) -> dict[K
     say(f"Counting {len(affordable)} rows on the emulator ...")
     device = replace(session.device, backend="emulated")
     profile = Profile(name=session.profile.name, device=device, roofs=session.roofs)
-    start = Climber("emulated", profile, session.roofs, prove=False, time=False)
+    start = Climber("emulated", profile, session.roofs, prove=False, time=False, engine=session.engine)
     found: dict[Key, Traffic] = {}
     with Display(len(affordable)) as display:
 

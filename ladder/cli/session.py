@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from ladder import catalog, nvrtc, profiles
-from ladder.backends import open_backend
+from ladder.backends import Engine, open_backend
 from ladder.backends.cuda import CudaBackend, find_gpu
 from ladder.ceilings import Ceilings, measure_ceilings
 from ladder.cli.console import say
 from ladder.errors import BackendError, DriverMissingError, InputError, StoreError
 from ladder.model import Device, Roofs, Rung, Shape
 from ladder.profiles import Profile
+from ladder.ptx.c import find_compiler
 from ladder.workers import Finished, default_workers, run_jobs
 
 __all__ = ["DEFAULT_PROFILE", "DEFAULT_SHAPE", "Job", "Limits", "Session", "ensure_writable", "prepare"]
@@ -31,10 +32,6 @@ R = TypeVar("R")
 
 DEFAULT_PROFILE = "h200"
 DEFAULT_SHAPE = {"emulated": Shape(m=256, n=256, k=256), "cuda": Shape(m=4096, n=4096, k=4096)}
-
-FP32_LANES = {(7, 5): 64, (8, 0): 64}
-"""FP32 lanes of an SM by compute capability, 128 where it is not listed. Source: CUDA C++ Programming Guide,
-throughput of native arithmetic instructions."""
 
 Job = tuple[Rung, Shape]
 
@@ -68,6 +65,7 @@ class Session:
     shapes: tuple[Shape, ...]
     limits: Limits
     about: str
+    engine: Engine = "auto"
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -104,6 +102,7 @@ def prepare(
     backend: str,
     profile: str | None,
     limits: Limits,
+    engine: Engine = "auto",
     measure: bool = False,
 ) -> Session:
     """Resolve names, shapes, backend and profile.
@@ -114,6 +113,7 @@ def prepare(
         backend: auto, cuda or emulated.
         profile: the GPU to emulate; on a real one, whose roofs to use instead of its own.
         limits: of the worker processes.
+        engine: what executes PTX in the emulator.
         measure: measure a real GPU's roofs, unless a profile is given.
 
     Raises:
@@ -130,7 +130,7 @@ def prepare(
         device, roofs = chosen.device, chosen.roofs
         about = (
             f"Emulating {device.name} ({device.arch}) on the CPU: results and counts are those of the emulated PTX, "
-            f"roofs are recorded (profile {chosen.name}), and no time is measured or invented."
+            f"roofs are recorded (profile {chosen.name}), and no time is measured or invented. {_engine(engine)}"
         )
     else:
         device = _device_of(where, chosen)
@@ -148,7 +148,24 @@ def prepare(
         shapes=wanted,
         limits=limits,
         about=about,
+        engine=engine,
     )
+
+
+def _engine(engine: Engine) -> str:
+    """What will execute the PTX, in a sentence.
+
+    Raises:
+        InputError: engine ``"c"`` without a compiler.
+    """
+    if engine == "numpy":
+        return "Engine: numpy."
+    compiler = find_compiler()
+    if compiler is not None:
+        return f"Engine: C, built by {' '.join(compiler)}."
+    if engine == "c":
+        raise InputError("--engine c needs a C compiler: install gcc or clang, set CC, or take --engine numpy")
+    return "Engine: numpy, as there is no C compiler here; gcc or clang would make it several times faster."
 
 
 def _choose(backend: str) -> Literal["cuda", "emulated"]:
@@ -185,7 +202,7 @@ def _roofs_of(device: Device, asked: Profile | None) -> tuple[Roofs, str]:
             return recorded.roofs, f"those recorded for this GPU (profile {name})"
     if not device.sm_clock_hz:
         raise InputError(f"no roofs are known for {device.name}, and it does not tell its SM clock: name a --profile")
-    lanes = FP32_LANES.get(device.compute_capability, 128)
+    lanes = device.fma_per_clock
     per_s = device.sm_count * device.sm_clock_hz
     model = f"{device.sm_count} SMs at {device.sm_clock_hz / 1e9:.2f} GHz"
     roofs = Roofs(

@@ -64,8 +64,9 @@ def traffic_of(counted: Mapping[str, float]) -> Traffic:
     """The bytes of each level, all of origin ``"counted"``.
 
     DRAM: read plus written. L2: what the SMs took from and sent to it. (The sectors that L2 itself looked up,
-    ``lts__t_sectors_srcunit_tex``, are fewer where requests of several SMs for one sector meet on their way.) L1: bytes of the sectors that each request touched. Shared and SM: wavefronts of the data pipe times
-    128 bytes, the bandwidth spent.
+    ``lts__t_sectors_srcunit_tex``, are fewer where requests of several SMs for one sector meet on their way.) L1:
+    bytes of the sectors that each request touched. Shared and SM: wavefronts of the data pipe times 128 bytes, the
+    bandwidth spent.
     """
     pipe, ld, st = (round(counted[name]) for name in (WAVEFRONTS, SHARED_LD, SHARED_ST))
     bytes_of: dict[Level, int] = {

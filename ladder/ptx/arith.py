@@ -46,7 +46,7 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
     1 followed by zeros) or is subnormal in float32, where midpoints lie elsewhere. Those lanes are redone exactly.
     """
     total = np.multiply(a, b, dtype=np.float64)
-    np.add(total, c, out=total)
+    total = np.add(total, c, out=total if np.broadcast_shapes(total.shape, c.shape) == total.shape else None)
     out: Array = total.astype(np.float32)
     smallest = np.abs(total).min(initial=np.inf)
     if smallest >= _TINY32:
@@ -94,11 +94,34 @@ def fma32_exact(a: float, b: float, c: float) -> Fraction:
 
 
 def canonical(x: Array) -> Array:
-    """``x`` with every NaN replaced by 0x7fffffff."""
-    nan = np.isnan(x)
-    if nan.any():
-        x = np.where(nan, _NAN32.astype(x.dtype) if x.dtype != np.float32 else _NAN32, x)
+    """``x`` with every NaN replaced by 0x7fffffff; float64 keeps its NaN payloads, as on the GPU."""
+    if x.dtype == np.float32:
+        nan = np.isnan(x)
+        if nan.any():
+            return np.where(nan, _NAN32, x)
     return x
+
+
+def lesser(a: Array, b: Array) -> Array:
+    """The smaller float, -0 below +0; a number wins over a NaN (PTX ISA, ``min``)."""
+    # Equal numbers have equal bits, but for the signs of zeros.
+    return _number_of(a, b, np.where(a == b, _bitwise(np.bitwise_or, a, b), np.minimum(a, b)))
+
+
+def greater(a: Array, b: Array) -> Array:
+    """The larger float, +0 above -0; a number wins over a NaN (PTX ISA, ``max``)."""
+    return _number_of(a, b, np.where(a == b, _bitwise(np.bitwise_and, a, b), np.maximum(a, b)))
+
+
+def _bitwise(function: np.ufunc, a: Array, b: Array) -> Array:
+    bits = np.dtype(f"u{a.dtype.itemsize}")
+    combined: Array = function(a.view(bits), b.view(bits)).view(a.dtype)
+    return combined
+
+
+def _number_of(a: Array, b: Array, otherwise: Array) -> Array:
+    # numpy's fmin and fmax would let a signalling NaN win.
+    return canonical(np.where(np.isnan(a), b, np.where(np.isnan(b), a, otherwise)))
 
 
 def add32(a: Array, b: Array) -> Array:
@@ -177,6 +200,17 @@ def clz(a: Array) -> Array:
         if shift < width:
             a = a | (a >> np.array(shift, a.dtype))
     return (width - np.bitwise_count(a)).astype(np.uint32)
+
+
+def bfind(a: Array, *, shift: bool) -> Array:
+    """Position of the leading one, of the leading bit unlike the sign for signed arrays; all ones if there is none.
+
+    ``shift`` asks for the left shift that would bring it to the top instead (PTX ISA, ``bfind``).
+    """
+    unsigned = a.view(np.dtype(f"u{a.dtype.itemsize}"))
+    zeros = clz(np.where(a < 0, ~unsigned, unsigned) if a.dtype.kind == "i" else unsigned)
+    width = np.uint32(a.dtype.itemsize * 8)
+    return np.where(zeros == width, np.uint32(0xFFFFFFFF), zeros if shift else width - np.uint32(1) - zeros)
 
 
 def brev(a: Array) -> Array:
@@ -259,23 +293,16 @@ def bfe(a: Array, position: Array, length: Array) -> Array:
     width = a.dtype.itemsize * 8
     pos = (position & np.uint32(255)).astype(np.int64)
     size = (length & np.uint32(255)).astype(np.int64)
-    top = np.minimum(pos + size, width) - 1
     unsigned = a.view(np.dtype(f"u{a.dtype.itemsize}")).astype(np.uint64)
-    field = unsigned >> np.minimum(pos, width - 1).astype(np.uint64)
-    field = np.where(pos >= width, np.uint64(0), field)
-    keep = np.where(
-        size >= 64, np.uint64(2**64 - 1), (np.uint64(1) << np.minimum(size, 63).astype(np.uint64)) - np.uint64(1)
-    )
-    field = field & keep
-    if a.dtype.kind == "i":
-        sign = (unsigned >> np.maximum(np.minimum(top, width - 1), 0).astype(np.uint64)) & _ONE
-        field = np.where((size > 0) & (sign == 1), field | ~keep, field)
-    return (
-        np.where(size == 0, np.uint64(0), field)
-        .astype(unsigned.dtype)
-        .astype(np.dtype(f"u{a.dtype.itemsize}"))
-        .view(a.dtype)
-    )
+    # A signed field that runs past the top repeats the top bit.
+    last = np.clip(pos + size - 1, 0, width - 1)
+    negative = ((unsigned >> last.astype(np.uint64)) & _ONE) == 1 if a.dtype.kind == "i" else np.False_
+    below_top = np.minimum(size, width - np.minimum(pos, width))
+    keep = np.where(below_top >= 64, np.uint64(2**64 - 1), (_ONE << np.minimum(below_top, 63).astype(np.uint64)) - _ONE)
+    field = (unsigned >> np.minimum(pos, width - 1).astype(np.uint64)) & keep
+    field = np.where(negative & (size > 0), field | ~keep, field)
+    extracted: Array = field.astype(np.dtype(f"u{a.dtype.itemsize}")).view(a.dtype)
+    return extracted
 
 
 def bfi(a: Array, b: Array, position: Array, length: Array) -> Array:

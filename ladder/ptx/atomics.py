@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ladder.errors import BackendError
 from ladder.ptx.site import Site
 
 __all__ = ["apply_global", "apply_shared"]
@@ -47,7 +48,13 @@ def apply_global(
 def apply_shared(
     site: Site, words: NDArray[np.uint32], byte: NDArray[np.int64], values: tuple[Array, ...], lanes: NDArray[np.bool_]
 ) -> Array:
-    """The same on the (words, blocks) array of shared memory."""
+    """The same on the (words, blocks) array of shared memory.
+
+    Raises:
+        BackendError: the atomic is not of 4 bytes.
+    """
+    if site.dtype.itemsize != 4:
+        raise BackendError(f"{site.where}: `{site.op}`: only 4-byte atomics on shared memory are emulated")
     columns = words.shape[1]
     index = (byte >> 2) * columns + np.arange(columns)[None, :]
     return apply_global(site, words.reshape(-1).view(site.dtype), index, values, lanes)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ladder.errors import BackendError, KernelFaultError
+from ladder.ptx.async_copy import AsyncCopies
 from ladder.ptx.atomics import apply_global, apply_shared
+from ladder.ptx.barriers import NamedBarriers
+from ladder.ptx.clocks import Clocks
 from ladder.ptx.counting import Counters
+from ladder.ptx.local import LocalMemory
+from ladder.ptx.matrix_load import MatrixLoads
 from ladder.ptx.memory import Buffer, GlobalMemory
 from ladder.ptx.program import Program
 from ladder.ptx.shared import SharedMemory
 from ladder.ptx.site import LOCAL_BASE, Site
+from ladder.ptx.warp import Warps
 
 __all__ = ["Batch"]
 
@@ -60,15 +67,28 @@ class Batch:
             granule_bytes=min([4, *sizes]),
             thread=self.thread_name,
             block=self.block_name,
-            variable=self._variable,
+            variable=self.variable_name,
+            partial_syncs=program.partial_syncs,
         )
-        words = -(-program.local_bytes // 4)
-        self._local = np.zeros((words, self.threads, self.blocks), np.uint32) if words else None
+        gone = {index for index, basic in enumerate(program.blocks) if basic.leaves} | {len(program.blocks)}
+        self.warps = Warps(self.threads, self.blocks, thread=self.thread_name, block=self.block_name, gone=gone)
+        order = self.shared.order
+        self.barriers = NamedBarriers(
+            self.warps,
+            thread=self.thread_name,
+            block=self.block_name,
+            clocks=order if isinstance(order, Clocks) else None,
+        )
+        self.copies = AsyncCopies(self)
+        self.matrices = MatrixLoads(self)
+        self._local = LocalMemory(program.local_bytes, self.threads, self.blocks, lane=self.lane_name)
+        self._unwritten = {dtype: np.zeros((1, 1), dtype) for dtype in self.program.storage}
+        self._unwritten_ids = {id(array) for array in self._unwritten.values()}
         self.registers = self._first_registers()
 
     def _first_registers(self) -> list[Any]:
         slots = self.program.slots
-        registers: list[Any] = [_ZERO] * len(slots)
+        registers: list[Any] = [self._unwritten[dtype] for dtype in self.program.storage]
         for slot, value in self.program.constants.items():
             registers[slot] = value
         thread = np.arange(self.threads, dtype=np.uint32)[:, None]
@@ -101,17 +121,14 @@ class Batch:
 
     def select(self, old: NDArray[Any], new: NDArray[Any], mask: Bool) -> NDArray[Any]:
         """``new`` where ``mask`` holds, else ``old``."""
-        return new if old is _ZERO else np.where(mask, new, old)
-
-    def sync_warps(self, mask: Bool | None) -> None:
-        """``bar.warp.sync``."""
-        self.shared.sync_warps(mask)
+        return new if id(old) in self._unwritten_ids else np.where(mask, new, old)
 
     def trap(self, where: str, mask: Bool | None) -> None:
         """``trap``: the kernel gave up."""
-        raise KernelFaultError(
-            "trap", where, f"reached by block {self.block_name(0)}" if mask is None or mask.any() else "reached"
-        )
+        lanes = np.broadcast_to(True if mask is None else mask, (self.threads, self.blocks))
+        if lanes.any():
+            block, thread = (int(i[0]) for i in np.nonzero(lanes.T))
+            raise KernelFaultError("trap", where, f"reached by {self.lane_name(thread, block)}")
 
     def load(self, site: Site, address: NDArray[Any], mask: Bool | None) -> tuple[NDArray[Any], ...]:
         """The elements that each lane loads."""
@@ -119,12 +136,22 @@ class Batch:
         if mask is not None and not mask.any():
             return tuple(np.zeros((1, 1), site.dtype) for _ in range(site.elements))
         if space == "shared":
+            # Counted once it is known to be in bounds and aligned.
+            loaded = self.shared.load(site, address, mask)
             if self.counters is not None:
                 self.counters.shared(site, address, mask)
-            return self.shared.load(site, address, mask)
+            return loaded
         if space == "local":
-            return tuple(self._local_load(site, address, i) for i in range(site.elements))
-        buffer, index = self._global(site, address, mask)
+            return self._local.load(site, address, mask)
+        return self.fetch(site, address, mask)
+
+    def fetch(
+        self, site: Site, address: NDArray[Any], mask: Bool | None, *, count: bool = True
+    ) -> tuple[NDArray[Any], ...]:
+        """The elements that each lane finds in global memory; anything outside ``mask``."""
+        if mask is not None and not mask.any():
+            return tuple(np.zeros((1, 1), site.dtype) for _ in range(site.elements))
+        buffer, index = self._global(site, address, mask, count=count)
         view = buffer.view(site.dtype)
         return tuple(view.take(index + i if i else index) for i in range(site.elements))
 
@@ -134,12 +161,11 @@ class Batch:
         if mask is not None and not mask.any():
             return
         if space == "shared":
+            self.shared.store(site, address, values, mask)
             if self.counters is not None:
                 self.counters.shared(site, address, mask)
-            self.shared.store(site, address, values, mask)
         elif space == "local":
-            for i, value in enumerate(values):
-                self._local_store(site, address, i, value, mask)
+            self._local.store(site, address, values, mask)
         else:
             buffer, index = self._global(site, address, mask)
             view = buffer.view(site.dtype)
@@ -155,10 +181,12 @@ class Batch:
         """Update memory lane after lane; the old values (zeros for a reduction)."""
         shape = (self.threads, self.blocks)
         lanes = np.broadcast_to(True if mask is None else mask, shape)
+        if not lanes.any():
+            return np.zeros((1, 1), site.dtype)
         if self._space(site, address, mask) == "shared":
+            byte = self.shared.atomic(site, address, mask)
             if self.counters is not None:
                 self.counters.shared(site, address, mask)
-            byte = self.shared.atomic(site, address, mask)
             return apply_shared(site, self.shared.words, byte, values, lanes)
         buffer, index = self._global(site, address, mask)
         return apply_global(site, buffer.view(site.dtype), index, values, lanes)
@@ -168,14 +196,17 @@ class Batch:
     def _space(self, site: Site, address: NDArray[Any], mask: Bool | None) -> str:
         if site.space != "generic":
             return site.space
-        some = (
-            int(np.broadcast_to(address, np.broadcast_shapes(address.shape, mask.shape))[mask][0])
-            if mask is not None and mask.any()
-            else int(address.flat[0])
-        )
-        return "shared" if some < LOCAL_BASE else "local" if some < 2 * LOCAL_BASE else "global"
+        if mask is None:
+            some = address
+        else:
+            shape = np.broadcast_shapes(address.shape, mask.shape)
+            some = np.broadcast_to(address, shape)[np.broadcast_to(mask, shape)]
+        first = int(some.flat[0]) if some.size else 0
+        return "shared" if first < LOCAL_BASE else "local" if first < 2 * LOCAL_BASE else "global"
 
-    def _global(self, site: Site, address: NDArray[Any], mask: Bool | None) -> tuple[Buffer, NDArray[np.int64]]:
+    def _global(
+        self, site: Site, address: NDArray[Any], mask: Bool | None, *, count: bool = True
+    ) -> tuple[Buffer, NDArray[np.int64]]:
         """The buffer that all lanes of an access fall in, and their elements' indices; 0 for lanes outside ``mask``."""
         signed: NDArray[np.int64] = address.view(np.int64) if address.dtype == np.uint64 else address.astype(np.int64)
         if mask is None:
@@ -189,7 +220,7 @@ class Batch:
         if buffer is None or bits & (site.width_bytes - 1):
             self._refuse(site, signed, mask)
         assert buffer is not None
-        if self.counters is not None:
+        if count and self.counters is not None:
             self.counters.global_(site, address, mask, buffer)
         shift = site.dtype.itemsize.bit_length() - 1
         index = (signed - (buffer.start - site.offset)) >> shift
@@ -207,32 +238,9 @@ class Batch:
                 raise KernelFaultError(
                     kind,
                     site.where,
-                    f"{detail}, by thread {self.thread_name(int(thread))} of block {self.block_name(int(column))}",
+                    f"{detail}, by {self.lane_name(int(thread), int(column))}",
                 )
         raise BackendError(f"{site.where}: `{site.op}`: one instruction touches several buffers, which is not emulated")
-
-    def _local_index(self, site: Site, address: NDArray[Any], position: int) -> Any:
-        byte = np.broadcast_to(
-            address.astype(np.int64) + (site.offset + 4 * position - LOCAL_BASE), (self.threads, self.blocks)
-        )
-        if site.dtype.itemsize != 4:
-            raise BackendError(f"{site.where}: `{site.op}`: only 4-byte elements of local memory are emulated")
-        thread, column = np.ogrid[: self.threads, : self.blocks]
-        return byte >> 2, thread, column
-
-    def _local_load(self, site: Site, address: NDArray[Any], position: int) -> NDArray[Any]:
-        assert self._local is not None
-        word, thread, column = self._local_index(site, address, position)
-        got: NDArray[Any] = self._local[np.clip(word, 0, len(self._local) - 1), thread, column].view(site.dtype)
-        return got
-
-    def _local_store(
-        self, site: Site, address: NDArray[Any], position: int, value: NDArray[Any], mask: Bool | None
-    ) -> None:
-        assert self._local is not None
-        word, _, _ = self._local_index(site, address, position)
-        lanes = np.nonzero(np.broadcast_to(True if mask is None else mask, word.shape))
-        self._local[word[lanes], lanes[0], lanes[1]] = np.broadcast_to(value, word.shape).view(np.uint32)[lanes]
 
     # Names ------------------------------------------------------------------------------------------------------
 
@@ -241,21 +249,30 @@ class Batch:
         x, y, _ = self._block
         return f"({lane % x}, {lane // x % y}, {lane // (x * y)})"
 
+    def lane_name(self, lane: int, column: int) -> str:
+        """A thread and its threadblock."""
+        return f"thread {self.thread_name(lane)} of block {self.block_name(column)}"
+
     def block_name(self, column: int) -> str:
         """``(x, y, z)`` of a threadblock of the batch."""
         number = int(self.numbers[column])
         x, y, _ = self._grid
         return f"({number % x}, {number // x % y}, {number // (x * y)})"
 
-    def _variable(self, byte: int) -> str:
+    def variable_name(self, byte: int) -> str:
         """The shared array that holds a byte, and how far into it."""
         name, base = "shared memory", 0
         for variable in self.program.function.variables:
             start = self.program.addresses[variable.name]
             if variable.space == "shared" and start <= byte and start >= base:
-                # A mangled local ends in its length and name: ..._2As.
-                name, base = variable.name.rsplit("E", 1)[-1].lstrip("0123456789"), start
+                name, base = _source_name(variable.name), start
         return f"{name}+{byte - base} bytes"
 
 
-_ZERO: NDArray[Any] = np.zeros((1, 1), np.uint32)
+def _source_name(name: str) -> str:
+    """What the source calls a shared variable: a mangled local ends in its name's length and its name, ``E2As``."""
+    for match in re.finditer(r"E(\d+)(?=(\w+))", name):
+        length, rest = int(match[1]), match[2]
+        if length <= len(rest) and re.fullmatch(r"(_\d+)?", rest[length:]):
+            return rest[:length]
+    return name

@@ -22,6 +22,7 @@ from ladder.memory import (
     wavefronts_batch,
 )
 from ladder.memory.caches import CacheModel, Caches, Touched
+from ladder.memory.copies import copy_wavefronts_batch
 from ladder.model import Level, Quantity, Traffic
 from ladder.ptx.lanes import Group, Split, groups, rows_of_warps, split
 from ladder.ptx.memory import Buffer
@@ -91,30 +92,65 @@ class Counters:
             if site.fusion.width_bytes == 0:
                 return
             width, offset = site.fusion.width_bytes, site.fusion.offset
-        kind = "ld" if site.kind == "ld" else "st"
+        kind = "ld" if site.kind in {"ld", "ldmatrix"} else "st"
+        # Only plain loads merge groups of lanes; ldmatrix serves one matrix, eight addresses, after the other.
+        merges = site.kind == "ld"
         terms = self._terms(address)
         for group in groups(mask, self._threads, self._blocks):
             blocks = self._blocks if group.blocks is None else len(group.blocks)
             if terms is not None:
-                key = ("shared", kind, width, offset % WAVEFRONT_BYTES, terms.thread.tobytes(), _bytes(group.lanes))
+                key = ("shared", merges, width, offset % WAVEFRONT_BYTES, terms.thread.tobytes(), _bytes(group.lanes))
                 found = self._known.get(key)
                 if found is None:
-                    found = self._shared_rows(kind, width, terms.thread[:, None] + offset, group.lanes, 1)
+                    found = self._shared_rows(merges, width, terms.thread[:, None] + offset, group.lanes, 1)
                     self._remember(key, found)
                 wavefronts, requests = (blocks * n for n in found)
             else:
                 wavefronts, requests = self._shared_rows(
-                    kind, width, self._columns(address, group) + offset, group.lanes, blocks
+                    merges, width, self._columns(address, group) + offset, group.lanes, blocks
                 )
             self.shared_wavefronts[kind] += wavefronts
             self.shared_requests[kind] += requests
 
     def _shared_rows(
-        self, kind: str, width: int, address: NDArray[np.int64], lanes: NDArray[np.bool_] | None, blocks: int
+        self, merges: bool, width: int, address: NDArray[np.int64], lanes: NDArray[np.bool_] | None, blocks: int
     ) -> tuple[int, int]:
         rows, active = self._rows(address, lanes, blocks)
-        wavefronts = wavefronts_batch(rows, width, space="shared", store=kind == "st", active=active)
+        wavefronts = wavefronts_batch(rows, width, space="shared", store=not merges, active=active)
         return int(wavefronts.sum()), int(np.count_nonzero(active.any(axis=1)))
+
+    def copy(
+        self,
+        site: Site,
+        target: NDArray[Any],
+        source: NDArray[Any],
+        *,
+        mask: NDArray[np.bool_] | None,
+        reading: NDArray[np.bool_] | None,
+    ) -> None:
+        """The shared side of one ``cp.async``, counted as a store; ``source`` and ``target`` hold their offsets.
+
+        The global side is that of a load of the same width, but for its wavefronts: one a request.
+        """
+        width = site.width_bytes
+        alike = all(a.shape[1] == 1 for a in (target, mask, reading) if a is not None)
+        terms = split(source, self._threads, self._blocks) if alike else None
+        if terms is not None:
+            # All blocks copy alike: where the sources of a block begin turns the banks and changes no count.
+            source, columns = (terms.thread - terms.thread[:1])[:, None] + int(source[0, 0]) % WAVEFRONT_BYTES, 1
+        else:
+            columns = self._blocks
+        everyone = np.ones((self._threads, columns), np.bool_)
+        writing = everyone if mask is None else mask
+        rows = [
+            np.moveaxis(rows_of_warps(np.broadcast_to(a, everyone.shape), self._threads), 2, 0).reshape(-1, 32)
+            for a in (source, target, writing if reading is None else reading, writing)
+        ]
+        sources, targets = (r.view(np.int64) if r.dtype == np.uint64 else r.astype(np.int64) for r in rows[:2])
+        wavefronts = copy_wavefronts_batch(sources, targets, width, reading=rows[2], writing=rows[3])
+        times = self._blocks // columns
+        self.shared_wavefronts["st"] += int(wavefronts.sum()) * times
+        self.shared_requests["st"] += int(np.count_nonzero(rows[3].any(axis=1))) * times
 
     def global_(self, site: Site, address: NDArray[Any], mask: NDArray[np.bool_] | None, buffer: Buffer) -> None:
         """One global-memory instruction whose lanes all fall in ``buffer``."""
@@ -133,7 +169,7 @@ class Counters:
                 continue
             base = (terms.block if group.blocks is None else terms.block[group.blocks]) + site.offset
             # A reduction is served by 512-byte windows, so its count depends on where in one it starts.
-            residues = base % (SECTOR_BYTES if site.kind in {"ld", "st"} else REDUCTION_WINDOW_BYTES)
+            residues = base % (REDUCTION_WINDOW_BYTES if site.kind in {"red", "atom"} else SECTOR_BYTES)
             for residue in np.unique(residues):
                 here = residues == residue
                 key = (site.kind, site.width_bytes, int(residue), terms.thread.tobytes(), _bytes(group.lanes))
@@ -162,14 +198,15 @@ class Counters:
             sectors = sectors_batch(rows, width, active=active)
             wavefronts = wavefronts_batch(rows, width, space="global", store=site.kind != "ld", active=active)
         requests = int(np.count_nonzero(active.any(axis=1)))
-        return int(np.count_nonzero(active)) * width, int(sectors.sum()), int(wavefronts.sum()), requests
+        passes = requests if site.kind == "copy" else int(wavefronts.sum())
+        return int(np.count_nonzero(active)) * width, int(sectors.sum()), passes, requests
 
     def _add(self, site: Site, found: tuple[int, ...], times: int) -> None:
         asked, sectors, wavefronts, requests = (n * times for n in found)
         self.asked_bytes += asked
         self.global_wavefronts += wavefronts
         self.global_requests += requests
-        if site.kind == "ld":
+        if site.kind in {"ld", "copy"}:
             self.read_sectors += sectors
         else:
             self.write_sectors += sectors
@@ -190,7 +227,7 @@ class Counters:
 
     def _touch(self, site: Site, buffer: Buffer, sectors: NDArray[np.int64], blocks: NDArray[np.intp]) -> None:
         """Note the sectors (S, blocks) of ``buffer`` that an instruction needs from below or sends there."""
-        key = ("red" if site.kind == "atom" else site.kind, buffer.first_sector)
+        key = ({"atom": "red", "copy": "ld"}.get(site.kind, site.kind), buffer.first_sector)
         if key not in self._touched:
             self._touched[key] = PairSet(self._blocks, buffer.sectors)
         self._touched[key].add(blocks, sectors)

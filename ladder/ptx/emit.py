@@ -18,6 +18,7 @@ from ladder.ptx.syntax import (
     Operand,
     Register,
     Symbol,
+    Vector,
     registers_of,
     sources,
 )
@@ -43,6 +44,7 @@ class Emitter:
         self.masked = False
         self._site_at: dict[int, int] = {}
         self._constant_at: dict[tuple[str, bytes], int] = {}
+        self._instruction = Instruction("", (), None, (0, 0))
         self._index = 0
         self._fusion: Fusion | None = None
         self._guard = ""
@@ -63,21 +65,34 @@ class Emitter:
 
     def at(self, instruction: Instruction, index: int, fusion: Fusion | None) -> None:
         """Turn to one instruction: its number, how ptxas fuses it, and the lanes that its guard leaves."""
+        self._instruction = instruction
         self._index, self._fusion, self._guard = index, fusion, ""
         if instruction.guard:
             name, negated = instruction.guard
             self._guard = f"{'~' if negated else ''}R[{self.slot(name)}]"
             if self.masked:
                 self._guard = f"(M & {self._guard})"
+            if isinstance(instruction.operands[0] if instruction.operands else None, Vector):
+                # One of several destinations may be the guard itself.
+                self.lines.append(f"_g = {self._guard}")
+                self._guard = "_g"
 
     def unsupported(self, instruction: Instruction, why: str) -> UnsupportedPtxError:
         """The error that names an instruction."""
         return UnsupportedPtxError(f"{self.function.where(instruction)}: PTX `{instruction.op}`: {why}")
 
+    def _refusal(self, why: str) -> UnsupportedPtxError:
+        return self.unsupported(self._instruction, why)
+
     @property
     def mask(self) -> str:
         """The expression of the active lanes: ``None`` when all are."""
         return self._guard or ("M" if self.masked else "None")
+
+    @property
+    def running(self) -> str:
+        """The expression of the lanes that run the block, whatever a guard says: ``None`` when all do."""
+        return "M" if self.masked else "None"
 
     # Slots ------------------------------------------------------------------------------------------------------
 
@@ -92,12 +107,12 @@ class Emitter:
             return self.slots[name]
         kind = self.function.registers.get(name)
         if kind not in DTYPE:
-            raise UnsupportedPtxError(f"{self.function.name}: register `{name}` of type {kind}")
+            raise self._refusal(f"register `{name}` of type {kind}")
         return self._new(name, DTYPE[kind])
 
     def constant(self, value: Any, dtype: str) -> str:
         """A (1, 1) array in a slot of its own."""
-        array = np.array([[value]], dtype=dtype)
+        array = np.full((1, 1), value, dtype=dtype)
         key = (dtype, array.tobytes())
         if key not in self._constant_at:
             slot = self._new(f"#{len(self.storage)}", dtype)
@@ -114,12 +129,10 @@ class Emitter:
             return self._immediate(operand, want)
         if isinstance(operand, Symbol):
             if operand.name not in self.addresses:
-                raise UnsupportedPtxError(
-                    f"{self.function.name}: symbol `{operand.name}` (only shared and local variables)"
-                )
+                raise self._refusal(f"symbol `{operand.name}` (only shared and local variables)")
             return self.constant(self.addresses[operand.name], want.name)
         if not isinstance(operand, Register):
-            raise UnsupportedPtxError(f"{self.function.name}: operand {operand} where a value is expected")
+            raise self._refusal(f"operand {operand} where a value is expected")
         slot = self.slot(operand.name)
         have = np.dtype(self.storage[slot])
         if have == want:
@@ -130,29 +143,23 @@ class Emitter:
             return f"R[{slot}].astype({want.name})"
         if have.kind in "ui" and want.kind in "ui":
             return f"A.extend(R[{slot}], {want.name})"
-        raise UnsupportedPtxError(f"{self.function.name}: register `{operand.name}` ({have}) read as .{kind}")
+        raise self._refusal(f"register `{operand.name}` ({have}) read as .{kind}")
 
     def _immediate(self, operand: Immediate, want: np.dtype[Any]) -> str:
         if want.kind == "b":
             return self.constant(bool(operand.value), "bool")
-        if operand.float_bits:
-            raw = np.array([operand.value], dtype=f"uint{operand.float_bits}")
-            value = raw.view(f"float{operand.float_bits}")
-            return self.constant(value[0] if want.kind == "f" else operand.value, want.name)
-        if want.kind == "f":
-            # A float operand written as an integer is its bits (`mov.b32 %f1, 0`).
-            return self.constant(
-                np.array([operand.value & (2 ** (8 * want.itemsize) - 1)], f"u{want.itemsize}").view(want)[0], want.name
-            )
-        wrapped = np.array([operand.value & (2 ** (8 * want.itemsize) - 1)], f"u{want.itemsize}").view(want)
-        return self.constant(wrapped[0], want.name)
+        if operand.float_bits and want.kind == "f" and want.itemsize * 8 != operand.float_bits:
+            raise self._refusal(f"a .f{operand.float_bits} constant as {want}")
+        # A float operand written as an integer is its bits (`mov.b32 %f1, 0`), and the other way round.
+        bits = np.array([operand.value & (2 ** (8 * want.itemsize) - 1)], f"u{want.itemsize}")
+        return self.constant(bits.view(want)[0], want.name)
 
     def write(self, operand: Operand, expression: str, kind: str) -> None:
         """Add the line that stores ``expression``, an array of PTX type ``kind``, in a register."""
         if operand == Symbol("_"):
             return
         if not isinstance(operand, Register):
-            raise UnsupportedPtxError(f"{self.function.name}: destination {operand}")
+            raise self._refusal(f"destination {operand}")
         slot = self.slot(operand.name)
         have, want = np.dtype(DTYPE[kind]), np.dtype(self.storage[slot])
         if have != want:
@@ -161,7 +168,7 @@ class Emitter:
             elif have.kind in "ui" and want.kind in "ui":
                 expression = f"A.extend({expression}, {want.name})"
             else:
-                raise UnsupportedPtxError(f"{self.function.name}: .{kind} into register `{operand.name}` ({want})")
+                raise self._refusal(f".{kind} into register `{operand.name}` ({want})")
         if self._guard:
             self.lines.append(f"R[{slot}] = m.select(R[{slot}], {expression}, {self._guard})")
         elif self.masked:
@@ -172,14 +179,14 @@ class Emitter:
     def address(self, operand: Operand) -> tuple[str, int]:
         """Expression of the base (any unsigned integer array) and the constant offset of a memory operand."""
         if not isinstance(operand, Address):
-            raise UnsupportedPtxError(f"{self.function.name}: address {operand}")
+            raise self._refusal(f"address {operand}")
         if operand.base is None:
             return self.constant(operand.offset, "uint64"), 0
         if isinstance(operand.base, Symbol):
             return self.read(operand.base, "u32"), operand.offset
         slot = self.slot(operand.base.name)
         if self.storage[slot] not in {"uint32", "uint64"}:
-            raise UnsupportedPtxError(f"{self.function.name}: address register `{operand.base.name}`")
+            raise self._refusal(f"address register `{operand.base.name}`")
         return f"R[{slot}]", operand.offset
 
     def site(

@@ -1,135 +1,288 @@
-"""What ptxas does to shared loads: four scalar loads of consecutive words become one LDS.128.
+"""What ptxas does to shared loads and stores: neighbouring words of one thread become one wider request.
 
-PTX keeps the loads of an unrolled loop apart; the machine code issues one 16-byte load where it can prove alignment.
-The bank wavefronts are those of the machine code, so the counters must see the merged request. The rule: four 4-byte
-loads in one basic block off the same base register, at offsets o, o+4, o+8, o+12 with o divisible by 16, a base that is
-provably 16-byte aligned, and no shared store in between. Tested against the LDS widths of the cubin.
+PTX keeps the accesses of an unrolled loop apart; the machine code issues one access of 8 or 16 bytes where it can prove
+alignment. Wavefronts are those of the machine code, so the counters must see the merged requests. The rules were read
+off some 300 kernels, alike for sm_75, sm_80 and sm_90, and are tested against the LDS and STS widths of the cubin:
+
+* Loads of 4 or 8 bytes in one basic block off one base register. An aligned window of 16 bytes of which at least three
+  words are asked for becomes one LDS.128 (a gap is read and dropped), an aligned pair of words one LDS.64.
+* Stores of 2, 4 or 8 bytes that follow each other within one window of four of them, 16 bytes at most. All of the
+  window becomes one request, else an aligned pair does. A store to any other place begins anew.
+* A window is as wide as the base is known to be aligned. A shared array begins where the declarations before it end.
+* A shared store, atomic, barrier, fence, asynchronous copy or a division that becomes a call ends what can merge; for
+  stores so does a shared load. Volatile and guarded accesses never merge.
+
+PTX does not show what ptxas decides later: it may turn short branches into predicates and unroll loops, and then merges
+across PTX's basic blocks; it drops the unread elements of a vector load.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from ladder.ptx.syntax import Address, Function, Immediate, Instruction, Operand, Register, Symbol
+from ladder.ptx.alignment import trailing_zeros
+from ladder.ptx.syntax import (
+    Address,
+    Function,
+    Immediate,
+    Instruction,
+    Operand,
+    Register,
+    Symbol,
+    destinations,
+    registers_of,
+)
 
-__all__ = ["Fusion", "fuse_shared_loads", "trailing_zeros"]
+__all__ = ["Fusion", "fuse_shared"]
 
-_MANY = 64
+WINDOW_BYTES = 16
+"""The widest access of one thread."""
+
+FOLDS_SYMBOLS_BEFORE = 90
+"""Up to sm_89 a shared array's address is a constant of the instruction; from sm_90 on it is part of the base."""
+
+_ABSOLUTE = 64
+"""Low bits known to be zero of address 0, from which addresses without a base count."""
+
+_CALLS = frozenset(["div", "sqrt", "rcp", "rem"])
+_ROUNDED = frozenset(["rn", "rz", "rm", "rp", "s64", "u64"])
+_FENCES = frozenset(["bar", "barrier", "fence", "membar", "nanosleep", "cp", "mbarrier", "stmatrix"])
+_STRONG = frozenset(["volatile", "relaxed", "acquire", "release", "acq_rel"])
 
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """``width_bytes`` of the merged request on its first load, 0 on those it absorbs; ``offset`` is where it starts."""
+    """``width_bytes`` of the merged request on its first access, 0 on those it absorbs.
+
+    ``offset`` is where the request starts, relative to the first access's address register.
+    """
 
     width_bytes: int
     offset: int
 
 
-def fuse_shared_loads(
+class _Place(NamedTuple):
+    """Where an access begins: ``start`` bytes past ``base``, whose low ``zeros`` bits are 0.
+
+    ``shift`` is how much of ``start`` lies in the address register rather than in the instruction.
+    """
+
+    base: tuple[str, int]
+    zeros: int
+    start: int
+    shift: int
+
+
+class _Access(NamedTuple):
+    at: int
+    place: _Place
+    size: int
+
+    def units(self, unit: int) -> range:
+        return range(self.place.start // unit, (self.place.start + self.size) // unit)
+
+
+@dataclass(slots=True)
+class _Run:
+    """What may still merge, within one basic block."""
+
+    loads: dict[tuple[tuple[str, int], bool], list[_Access]] = field(default_factory=lambda: defaultdict(list))
+    """By base, and apart for 8-byte numbers, which merge with each other only."""
+
+    stores: list[_Access] = field(default_factory=list)
+
+    def end(self) -> Iterator[tuple[int, Fusion]]:
+        for accesses in self.loads.values():
+            yield from _merge_loads(accesses)
+        yield from self.end_stores()
+        self.loads.clear()
+
+    def end_stores(self) -> Iterator[tuple[int, Fusion]]:
+        if self.stores:
+            yield from _merge_stores(self.stores)
+        self.stores = []
+
+    def store(self, access: _Access) -> Iterator[tuple[int, Fusion]]:
+        if self.stores:
+            first = self.stores[0]
+            width = min(4 * first.size, WINDOW_BYTES)
+            same = first.place.base == access.place.base
+            if not same or first.place.start // width != access.place.start // width:
+                yield from self.end_stores()
+        self.stores.append(access)
+
+
+def fuse_shared(
     function: Function, spans: Sequence[tuple[int, int]], addresses: Mapping[str, int]
 ) -> dict[int, Fusion]:
-    """Merged shared loads by instruction index. ``spans`` are the (start, length) of the basic blocks."""
-    zeros = trailing_zeros(function, addresses)
+    """Merged shared accesses by instruction index.
+
+    Args:
+        function: what the accesses are in; its ``target`` decides how addresses are folded.
+        spans: (start, length) of the basic blocks.
+        addresses: where the shared variables lie.
+    """
     out: dict[int, Fusion] = {}
+    places = _Places(function, addresses)
     for start, length in spans:
-        pending: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
-        generation: dict[str, int] = defaultdict(int)
+        run = _Run()
         for index in range(start, start + length):
             instruction = function.instructions[index]
-            parts = instruction.parts
-            if _is_scalar_shared_load(instruction):
-                address = instruction.operands[1]
-                assert isinstance(address, Address)
-                name = "" if address.base is None else address.base.name
-                aligned = _zeros_of(addresses.get(name, 0)) if name in addresses or not name else zeros.get(name, 0)
-                if aligned >= 4:
-                    pending[name, generation[name]].setdefault(address.offset, index)
-            elif parts[0] in {"st", "red", "atom"} and "shared" in parts:
-                out |= _merge(pending)
-                pending.clear()
-            for operand in instruction.operands[:1]:
-                if isinstance(operand, Register) and parts[0] not in {"st", "red"}:
-                    generation[operand.name] += 1
-        out |= _merge(pending)
+            kind, strong = instruction.parts[0], bool(_STRONG & set(instruction.parts))
+            scalar = _scalar_bytes(instruction)
+            size = scalar * _elements(instruction)
+            plain = "shared" in instruction.parts and not strong and instruction.guard is None and size < WINDOW_BYTES
+            if kind == "ld" and _may_be_shared(instruction):
+                out |= run.end_stores()
+                if plain and size >= 4:
+                    place = places.of(instruction.operands[1])
+                    run.loads[place.base, scalar == 8].append(_Access(index, place, size))
+            elif kind == "st" and _may_be_shared(instruction):
+                for accesses in run.loads.values():
+                    out |= _merge_loads(accesses)
+                run.loads.clear()
+                if plain and size >= 2:
+                    out |= run.store(_Access(index, places.of(instruction.operands[0]), size))
+                else:
+                    out |= run.end_stores()
+            elif instruction.op == "cp.async.commit_group" or kind == "ldmatrix":
+                out |= run.end_stores()
+            elif _ends_all(instruction):
+                out |= run.end()
+            places.passed(instruction)
+        out |= run.end()
     return out
 
 
-def _is_scalar_shared_load(instruction: Instruction) -> bool:
-    parts = instruction.parts
-    return (
-        parts[0] == "ld"
-        and "shared" in parts
-        and "volatile" not in parts
-        and parts[-1] in {"f32", "b32", "u32", "s32"}
-        and parts[-2] not in {"v2", "v4"}
-        and instruction.guard is None
-    )
+def _scalar_bytes(instruction: Instruction) -> int:
+    return int("".join(c for c in instruction.parts[-1] if c.isdigit()) or 0) // 8
 
 
-def _merge(pending: Mapping[tuple[str, int], Mapping[int, int]]) -> dict[int, Fusion]:
-    out = {}
-    for loads in pending.values():
-        for offset in loads:
-            group = [loads.get(offset + 4 * i) for i in range(4)]
-            if offset % 16 == 0 and None not in group:
-                members = sorted(index for index in group if index is not None)
-                out[members[0]] = Fusion(16, offset)
-                out |= {index: Fusion(0, offset) for index in members[1:]}
-    return out
+def _elements(instruction: Instruction) -> int:
+    return next((int(part[1:]) for part in instruction.parts if part in {"v2", "v4"}), 1)
 
 
-def _zeros_of(value: int) -> int:
-    return _MANY if value == 0 else (value & -value).bit_length() - 1
+def _may_be_shared(instruction: Instruction) -> bool:
+    """It names shared memory, or no space at all."""
+    return not {"global", "local", "param", "const"} & set(instruction.parts)
 
 
-def trailing_zeros(function: Function, addresses: Mapping[str, int]) -> dict[str, int]:
-    """How many low bits of each integer register are known to be zero, whichever way control flows.
+def _ends_all(instruction: Instruction) -> bool:
+    kind, parts = instruction.parts[0], set(instruction.parts)
+    is_call = kind in _CALLS and bool(_ROUNDED & parts)
+    return kind in _FENCES or is_call or (kind in {"red", "atom"} and _may_be_shared(instruction))
 
-    A register starts at "all of them" and every definition lowers it, until nothing changes.
-    """
-    known: dict[str, int] = defaultdict(lambda: _MANY)
 
-    def of(operand: Operand) -> int:
+def _merge_loads(accesses: Sequence[_Access]) -> Iterator[tuple[int, Fusion]]:
+    zeros = accesses[0].place.zeros
+    words: dict[int, _Access] = {}
+    for access in accesses:
+        for word in access.units(4):
+            words.setdefault(word, access)
+    for window in sorted({word // 4 for word in words}):
+        here = [word for word in range(4 * window, 4 * window + 4) if word in words]
+        if zeros >= 4 and len(here) >= 3:
+            yield from _request([words[word] for word in here], WINDOW_BYTES, window)
+        elif zeros >= 3:
+            for pair in (2 * window, 2 * window + 1):
+                if 2 * pair in words and 2 * pair + 1 in words:
+                    yield from _request([words[2 * pair], words[2 * pair + 1]], 8, pair)
+
+
+def _merge_stores(accesses: Sequence[_Access]) -> Iterator[tuple[int, Fusion]]:
+    zeros, unit = accesses[0].place.zeros, accesses[0].size
+    units: dict[int, _Access] = {}
+    for access in accesses:
+        # The first store sets the unit; a narrower one goes its own way.
+        units |= dict.fromkeys(access.units(unit) if access.size % unit == 0 else (), access)
+    width = min(4 * unit, WINDOW_BYTES)
+    if 1 << zeros >= width and len(units) == width // unit:
+        yield from _request(list(units.values()), width, accesses[0].place.start // width)
+    elif 1 << zeros >= 2 * unit:
+        for pair in sorted({number // 2 for number in units}):
+            if 2 * pair in units and 2 * pair + 1 in units:
+                yield from _request([units[2 * pair], units[2 * pair + 1]], 2 * unit, pair)
+
+
+def _request(members: Sequence[_Access], width: int, number: int) -> Iterator[tuple[int, Fusion]]:
+    """One request of ``width`` bytes, the ``number``-th from the base, on the earliest of its members."""
+    ordered = sorted(set(members))
+    if len(ordered) < 2:
+        return
+    offset = number * width - ordered[0].place.shift
+    yield ordered[0].at, Fusion(width, offset)
+    for member in ordered[1:]:
+        yield member.at, Fusion(0, offset)
+
+
+class _Places:
+    """Splits addresses into a base and a constant, as far as ptxas folds constants into the instruction."""
+
+    def __init__(self, function: Function, addresses: Mapping[str, int]) -> None:
+        self._addresses = addresses
+        self._folds_symbols = function.target < FOLDS_SYMBOLS_BEFORE
+        self._zeros = {"": _ABSOLUTE, **trailing_zeros(function, addresses)}
+        self._versions: Counter[str] = Counter()
+        written = [(name, i) for i in function.instructions for o in destinations(i) for name in registers_of(o)]
+        times = Counter(name for name, _ in written)
+        self._rewritten = {name for name, count in times.items() if count > 1}
+        self._write = {name: i for name, i in written if name not in self._rewritten and i.guard is None}
+
+    def of(self, operand: Operand) -> _Place:
+        """Where the memory operand of an access points."""
+        assert isinstance(operand, Address)
+        if not isinstance(operand.base, Register):
+            held = operand.offset if operand.base is None else self._addresses.get(operand.base.name, 0)
+            return _Place(("", 0), _ABSOLUTE, held + (operand.offset if operand.base else 0), held)
+        base, held = operand.base.name, 0
+        while (step := self._before(base)) is not None:
+            base, held = step[0], held + step[1]
+        # The value that a rewritten register had elsewhere is not the one it has now: only its alignment carries over.
+        key = operand.base.name if self._rewritten & set(base.split("*")) else base
+        return _Place((key, self._versions[key]), self._zeros.get(base, 0), held + operand.offset, held)
+
+    def passed(self, instruction: Instruction) -> None:
+        """Registers that the instruction writes have a new value from here on."""
+        for operand in destinations(instruction):
+            self._versions.update(registers_of(operand))
+
+    def _before(self, name: str) -> tuple[str, int] | None:
+        """What a register was before a constant was added to it, and the constant; "" when nothing but a constant."""
+        write = self._write.get(name)
+        if write is None:
+            return None
+        *others, last = write.operands[1:]
+        constant = self._constant(last)
+        match write.parts[0]:
+            case "mov" if isinstance(last, Immediate | Symbol) and constant is not None:
+                return "", constant
+            case "add" if constant is None and isinstance(last, Register) and self._constant(others[0]) is not None:
+                return last.name, self._constant(others[0]) or 0
+            case "add" | "sub" if constant is not None and isinstance(others[0], Register):
+                return others[0].name, constant if write.parts[0] == "add" else -constant
+            case "or" if constant is not None and isinstance(others[0], Register):
+                disjoint = 0 <= constant < 1 << self._zeros.get(others[0].name, 0)
+                return (others[0].name, constant) if disjoint else None
+            case "mad" if constant is not None and "lo" in write.parts:
+                product = "*".join(registers_of(others[0]) + registers_of(others[1])) + f"*{others}"
+                self._zeros[product] = self._zeros_of(others[0]) + self._zeros_of(others[1])
+                return product, constant
+        return None
+
+    def _zeros_of(self, operand: Operand) -> int:
         if isinstance(operand, Immediate):
-            return _zeros_of(operand.value)
+            return (operand.value & -operand.value).bit_length() - 1 if operand.value else _ABSOLUTE
+        return self._zeros.get(operand.name, 0) if isinstance(operand, Register) else 0
+
+    def _constant(self, operand: Operand) -> int | None:
+        if isinstance(operand, Immediate):
+            return operand.value
         if isinstance(operand, Symbol):
-            return _zeros_of(addresses[operand.name]) if operand.name in addresses else 0
-        if isinstance(operand, Register):
-            return known[operand.name] if operand.name in function.registers else 0
-        return 0
-
-    for _ in range(_MANY):
-        before = dict(known)
-        for instruction in function.instructions:
-            if not instruction.operands or not isinstance(instruction.operands[0], Register):
-                continue
-            if instruction.parts[0] in {"st", "red", "bra", "bar"}:
-                continue
-            name = instruction.operands[0].name
-            known[name] = min(known[name], _result(instruction, of))
-        if dict(known) == before:
-            break
-    return dict(known)
-
-
-def _result(instruction: Instruction, of: Callable[[Operand], int]) -> int:
-    kind, sources = instruction.parts[0], instruction.operands[1:]
-    match kind:
-        case "mov" | "cvta" | "cvt" if len(sources) == 1:
-            return of(sources[0])
-        case "add" | "sub" | "or" | "xor" | "min" | "max":
-            return min(of(s) for s in sources)
-        case "and":
-            return max(of(s) for s in sources)
-        case "shl" if isinstance(sources[1], Immediate):
-            return min(of(sources[0]) + sources[1].value, _MANY)
-        case "mul" if "hi" not in instruction.parts:
-            return min(of(sources[0]) + of(sources[1]), _MANY)
-        case "mad" if "hi" not in instruction.parts:
-            return min(of(sources[0]) + of(sources[1]), of(sources[2]))
-        case "selp":
-            return min(of(sources[0]), of(sources[1]))
-        case _:
-            return 0
+            return self._addresses.get(operand.name) if self._folds_symbols else None
+        write = self._write.get(operand.name) if isinstance(operand, Register) else None
+        if write is None or write.parts[0] != "mov" or isinstance(write.operands[1], Register):
+            return None
+        return self._constant(write.operands[1])

@@ -18,6 +18,7 @@ from ladder.ptx.batch import Batch
 from ladder.ptx.counting import Counters
 from ladder.ptx.memory import GlobalMemory
 from ladder.ptx.program import Block, Program
+from ladder.ptx.warp import ballot
 
 __all__ = ["LANES_A_BATCH", "STEP_LIMIT", "Machine", "Order"]
 
@@ -126,6 +127,7 @@ class _Run:
         self.shape = (batch.threads, batch.blocks)
         self.step_limit = step_limit
         self.steps = 0
+        self.collective = any(block.collective for block in self.code)
 
     def to_the_end(self, agents: list[_Agent]) -> None:
         """Run every agent to its next barrier, release them all, and again, until all lanes have exited."""
@@ -145,8 +147,9 @@ class _Run:
         return live
 
     def _to_the_barrier(self, agent: _Agent, elsewhere: int) -> None:
+        self.batch.warps.waiting = (agent.ready, agent.parked)
         while agent.ready:
-            index = min(agent.ready)
+            index = self._next(agent.ready)
             mask = agent.ready.pop(index)
             if index == len(self.code):
                 continue
@@ -158,6 +161,30 @@ class _Run:
                 self.batch.keep = elsewhere | self._live(agent.waiting())
                 code.run_masked(self.batch, self.batch.registers, mask)
             self._leave(agent, index, mask)
+
+    def _next(self, ready: Groups) -> int:
+        """The group that runs: the lowest program counter, which reconverges structured code.
+
+        A group whose basic block is for whole warps gives way to lanes of its warps that will come there as well.
+        """
+        if len(ready) > 1 and self.collective:
+            for index in sorted(ready):
+                if index == len(self.code) or not self.code[index].collective or not self._expects(ready, index):
+                    return index
+        return min(ready)
+
+    def _expects(self, ready: Groups, index: int) -> bool:
+        """Other lanes of the group's warps are ready to run, and cannot miss its basic block."""
+        mine = self._warps_of(ready[index])
+        for other, mask in ready.items():
+            comes = other not in {index, len(self.code)} and self.code[other].leads_to >> index & 1
+            if comes and (mine & self._warps_of(mask)).any():
+                return True
+        return False
+
+    def _warps_of(self, mask: Bool | None) -> NDArray[np.uint32]:
+        lanes = np.broadcast_to(True if mask is None else mask, self.shape)
+        return np.minimum(ballot(lanes, self.batch.threads), 1)
 
     def _count_steps(self, code: Block) -> None:
         self.steps += len(code.instructions)
@@ -208,6 +235,9 @@ class _Run:
 
     def _release(self, agents: list[_Agent]) -> None:
         """Let the parked lanes go on, when those of each threadblock all wait behind the same barrier."""
+        if self.batch.program.named_barriers:
+            self._release_named(agents)
+            return
         waiting: dict[int, Bool] = {}
         for agent in agents:
             for index, mask in agent.parked.items():
@@ -222,6 +252,30 @@ class _Run:
         self.batch.shared.close(arrived)
         for agent in agents:
             agent.ready, agent.parked = agent.parked, {}
+
+    def _release_named(self, agents: list[_Agent]) -> None:
+        """The same for barriers with names: those go on whose barrier is over."""
+        alive = np.zeros(self.shape, np.bool_)
+        for agent in agents:
+            for mask in agent.parked.values():
+                alive |= np.broadcast_to(True if mask is None else mask, self.shape)
+        if not alive.any():
+            return
+        barriers = self.batch.barriers
+        barriers.settle(alive)
+        going = barriers.take()
+        if not going.any():
+            barriers.deadlock()
+        if (going == going[:, :1]).all():
+            # Masks stay one column wide while all blocks do the same.
+            going = going[:, :1]
+        for agent in agents:
+            parked, agent.parked = agent.parked, {}
+            for index, mask in parked.items():
+                lanes = np.ones((self.shape[0], 1), np.bool_) if mask is None else mask
+                for groups, some in ((agent.ready, lanes & going), (agent.parked, lanes & ~going)):
+                    if some.any():
+                        groups[index] = some
 
     def _refuse_divergence(self, waiting: dict[int, Bool]) -> None:
         places = sorted(waiting)

@@ -22,9 +22,27 @@ from ladder.ptx.syntax import (
     Symbol,
     Variable,
     Vector,
+    destinations,
+    registers_of,
+    sources,
 )
 
-__all__ = ["parse"]
+__all__ = [
+    "Address",
+    "Function",
+    "Immediate",
+    "Instruction",
+    "Operand",
+    "Param",
+    "Register",
+    "Symbol",
+    "Variable",
+    "Vector",
+    "destinations",
+    "parse",
+    "registers_of",
+    "sources",
+]
 
 TYPE_BYTES = {
     "pred": 1, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2, "f16x2": 4, "bf16x2": 4,
@@ -143,8 +161,6 @@ class _Body:
             position = end
             # Compiler-made code carries line 0; the last real line says more about it than nothing.
             self.line = line if line[1] or not self.line[1] else self.line
-        if len(self.scopes) != 1:
-            raise UnsupportedPtxError(f"{self.function.name}: unbalanced scopes")
         for index, scopes in self.branches:
             self._bind(index, scopes)
 
@@ -165,8 +181,6 @@ class _Body:
                 self.scopes.append({})
                 self.scope_ids.append(self.opened)
             elif match["close"]:
-                if len(self.scopes) == 1:
-                    raise UnsupportedPtxError(f"{self.function.name}: unbalanced scopes")
                 self.scopes.pop()
                 self.scope_ids.pop()
             else:

@@ -15,26 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ladder.errors import UnsupportedPtxError
-from ladder.ptx import arith
+from ladder.ptx import arith, halves, mma
+from ladder.ptx.barriers import barrier_kind, is_plain, with_results
 from ladder.ptx.emit import Emitter
-from ladder.ptx.fuse import fuse_shared_loads
+from ladder.ptx.fuse import fuse_shared
 from ladder.ptx.opcodes import emit
+from ladder.ptx.opcodes_warp import COLLECTIVES
 from ladder.ptx.site import DTYPE, LOCAL_BASE, Site
-from ladder.ptx.syntax import Function, Immediate, Instruction, Symbol, destinations, registers_of, sources
+from ladder.ptx.syntax import Function, Instruction, Symbol, destinations, registers_of, sources
 
 __all__ = ["Block", "Program", "build"]
 
 Array = NDArray[Any]
 
 BRANCHES = ("bra", "ret", "exit")
-BARRIERS = (
-    "bar.sync",
-    "barrier.sync",
-    "barrier.sync.aligned",
-    "bar.cta.sync",
-    "barrier.cta.sync",
-    "barrier.cta.sync.aligned",
-)
+WAITING = ("sync", "red")
 
 
 @dataclass(slots=True)
@@ -42,7 +37,9 @@ class Block:
     """A basic block. ``run`` serves all lanes, ``run_masked`` some of them.
 
     ``end`` is ``"fall"``, ``"bra"``, ``"ret"`` or ``"bar"``; ``guard`` the slot of the branch's predicate and whether
-    it is negated; ``live_in`` a bit per slot that may be read from here on.
+    it is negated; ``live_in`` a bit per slot that may be read from here on; ``leads_to`` a bit per block that lanes
+    cannot miss on their way from here to the end. ``collective`` says that lanes of a warp had better run it together,
+    ``leaves`` that it does nothing but end.
     """
 
     start: int
@@ -52,22 +49,32 @@ class Block:
     target: int = -1
     live_in: int = 0
     where: str = ""
+    leads_to: int = 0
+    collective: bool = False
+    leaves: bool = False
     run: Callable[[Any, list[Any]], None] = field(default=lambda _m, _r: None)
     run_masked: Callable[[Any, list[Any], Any], None] = field(default=lambda _m, _r, _k: None)
 
 
 @dataclass(slots=True)
 class Program:
-    """A function ready to run."""
+    """A function ready to run.
+
+    ``storage`` holds the numpy type of each slot. ``named_barriers`` says that it has barriers other than
+    ``__syncthreads()``, ``partial_syncs`` that it has those or ``__syncwarp()``.
+    """
 
     function: Function
     blocks: list[Block]
     sites: list[Site]
     slots: dict[str, int]
+    storage: list[str]
     constants: dict[int, Array]
     addresses: dict[str, int]
     static_smem_bytes: int
     local_bytes: int
+    named_barriers: bool
+    partial_syncs: bool
 
 
 def build(function: Function) -> Program:
@@ -76,14 +83,18 @@ def build(function: Function) -> Program:
     Raises:
         UnsupportedPtxError: an opcode or operand that the emulator does not know, with its source line.
     """
+    function = with_results(function)
+    named = any(barrier_kind(i) and not is_plain(i) for i in function.instructions)
     blocks, block_at = _split(function)
     addresses, smem, local = _lay_out(function)
     emitter = Emitter(function, addresses)
-    fusions = fuse_shared_loads(function, [(b.start, len(b.instructions)) for b in blocks], addresses)
+    fusions = fuse_shared(function, [(b.start, len(b.instructions)) for b in blocks], addresses)
     source = []
     for index, block in enumerate(blocks):
         _terminate(function, block, block_at, emitter)
-        body = block.instructions[:-1] if block.end != "fall" else block.instructions
+        kept = block.end == "fall" or (block.end == "bar" and named)
+        body = block.instructions if kept else block.instructions[:-1]
+        block.collective = any(_is_collective(i, named=named) for i in block.instructions)
         for masked in (False, True):
             emitter.begin(masked=masked)
             for position, instruction in enumerate(body):
@@ -92,29 +103,38 @@ def build(function: Function) -> Program:
             source.append(
                 f"def {name}(m, R{extra}):\n" + "".join(f"    {line}\n" for line in (emitter.lines or ["pass"]))
             )
-    namespace: dict[str, Any] = {"np": np, "A": arith, "S": emitter.sites}
+    namespace: dict[str, Any] = {"np": np, "A": arith, "H": halves, "T": mma, "S": emitter.sites}
     namespace |= {name: getattr(np, name) for name in set(DTYPE.values()) if name != "bool"}
     exec(compile("\n".join(source), f"<{function.name}>", "exec"), namespace)
     for index, block in enumerate(blocks):
         block.run, block.run_masked = namespace[f"full_{index}"], namespace[f"masked_{index}"]
     _liveness(blocks, emitter.slots)
+    _post_dominators(blocks)
     return Program(
         function=function,
         blocks=blocks,
         sites=emitter.sites,
         slots=emitter.slots,
+        storage=emitter.storage,
         constants=emitter.constants,
         addresses=addresses,
         static_smem_bytes=smem,
         local_bytes=local,
+        named_barriers=named,
+        partial_syncs=named or any(i.op == "bar.warp.sync" for i in function.instructions),
     )
+
+
+def _is_collective(instruction: Instruction, *, named: bool) -> bool:
+    barrier = named and bool(barrier_kind(instruction))
+    return barrier or instruction.parts[0] in COLLECTIVES or instruction.op == "bar.warp.sync"
 
 
 def _split(function: Function) -> tuple[list[Block], dict[int, int]]:
     code = function.instructions
     leaders = {0, *function.labels.values()}
     for i, instruction in enumerate(code):
-        if instruction.parts[0] in BRANCHES or instruction.op in BARRIERS:
+        if instruction.parts[0] in BRANCHES or barrier_kind(instruction) in WAITING:
             leaders.add(i + 1)
     starts = sorted(s for s in leaders if s < len(code))
     blocks = [Block(start=s, instructions=code[s:e]) for s, e in zip(starts, [*starts[1:], len(code)], strict=True)]
@@ -128,15 +148,15 @@ def _terminate(function: Function, block: Block, block_at: dict[int, int], emitt
     if kind == "bra":
         label = last.operands[0]
         if not isinstance(label, Symbol) or label.name not in function.labels:
-            raise UnsupportedPtxError(f"{block.where}: branch target `{label}`")
+            raise UnsupportedPtxError(f"{block.where}: PTX `{last.op}`: branch target {label}")
         block.end = "bra"
         # A label after the last instruction means the end of the function.
         block.target = block_at.get(function.labels[label.name], len(block_at))
     elif kind in {"ret", "exit"}:
         block.end = "ret"
-    elif last.op in BARRIERS:
-        if last.guard or [o for o in last.operands if o != Immediate(0)]:
-            raise UnsupportedPtxError(f"{block.where}: `{last.op}` with a guard, a name other than 0 or a thread count")
+    elif barrier_kind(last) in WAITING:
+        if last.guard:
+            raise UnsupportedPtxError(f"{block.where}: PTX `{last.op}`: a barrier with a guard")
         block.end = "bar"
     else:
         return
@@ -145,12 +165,14 @@ def _terminate(function: Function, block: Block, block_at: dict[int, int], emitt
 
 
 def _lay_out(function: Function) -> tuple[dict[str, int], int, int]:
-    """Addresses of shared and local variables; 16-byte steps, as ptxas aligns what it vectorises."""
+    """Addresses of shared and local variables: one after the other as declared, dynamic shared memory last.
+
+    ptxas does the same, so that the alignment of an array is what it is on the GPU.
+    """
     addresses = {}
     top = {"shared": 0, "local": LOCAL_BASE}
     for variable in sorted(function.variables, key=lambda v: v.size == 0):
-        step = max(variable.align, 16)
-        base = -(-top[variable.space] // step) * step
+        base = -(-top[variable.space] // variable.align) * variable.align
         addresses[variable.name] = base
         top[variable.space] = base + variable.size
     return addresses, top["shared"], top["local"] - LOCAL_BASE
@@ -177,16 +199,42 @@ def _liveness(blocks: list[Block], slots: dict[str, int]) -> None:
         changed = False
         for index in range(len(blocks) - 1, -1, -1):
             block = blocks[index]
-            following = []
-            if block.end in {"fall", "bar"} or block.guard:
-                following.append(index + 1)
-            if block.end == "bra":
-                following.append(block.target)
             out = 0
-            for successor in following:
+            for successor in _following(blocks, index):
                 if successor < len(blocks):
                     out |= blocks[successor].live_in
             live = uses[index] | (out & ~defs[index])
             if live != block.live_in:
                 block.live_in = live
                 changed = True
+
+
+def _following(blocks: list[Block], index: int) -> list[int]:
+    """The blocks that lanes may run next; the number of blocks stands for the end."""
+    block = blocks[index]
+    following = [index + 1] if block.end in {"fall", "bar"} or block.guard else []
+    if block.end == "bra":
+        following.append(block.target)
+    if block.end == "ret":
+        following.append(len(blocks))
+    return following
+
+
+def _post_dominators(blocks: list[Block]) -> None:
+    """Which blocks every way to the end leads through (Aho et al., section 9.6.1, on the reversed graph)."""
+    everything = (1 << len(blocks)) - 1
+    leads_to = [everything] * len(blocks) + [0]
+    changed = True
+    while changed:
+        changed = False
+        for index in range(len(blocks) - 1, -1, -1):
+            after = everything
+            for successor in _following(blocks, index):
+                after &= leads_to[successor]
+            after |= 1 << index
+            if after != leads_to[index]:
+                leads_to[index] = after
+                changed = True
+    for block, found in zip(blocks, leads_to, strict=False):
+        block.leads_to = found
+        block.leaves = block.end == "ret" and block.guard is None and len(block.instructions) == 1

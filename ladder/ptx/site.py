@@ -26,7 +26,8 @@ class Site:
     """One memory instruction of a program.
 
     Attributes:
-        kind: ``"ld"``, ``"st"``, ``"red"`` or ``"atom"``; ``operation`` is the arithmetic of the last two.
+        kind: ``"ld"``, ``"st"``, ``"red"`` or ``"atom"``; ``operation`` is the arithmetic of the last two. Also
+            ``"ldmatrix"``, and ``"copy"`` for the global side of ``cp.async``, whose shared side is a store.
         space: ``"global"``, ``"shared"``, ``"local"`` or ``"generic"``.
         elements: 1, 2 or 4 values of ``dtype`` a lane.
         offset: bytes added to the address register.

@@ -127,13 +127,14 @@ def _shown(path: str) -> str:
 
 
 _NO_DESTINATION = frozenset(
-    ["st", "red", "bra", "ret", "exit", "bar", "barrier", "membar", "fence", "prefetch", "trap", "nanosleep", "discard"]
+    ["st", "red", "bra", "ret", "exit", "bar", "barrier", "cp", "membar", "fence", "prefetch", "trap", "nanosleep"]
 )
 
 
 def destinations(instruction: Instruction) -> tuple[Operand, ...]:
     """The operands that an instruction writes: its first one, or none."""
-    return () if instruction.parts[0] in _NO_DESTINATION else instruction.operands[:1]
+    reduces = instruction.parts[0] in {"bar", "barrier"} and "red" in instruction.parts
+    return () if instruction.parts[0] in _NO_DESTINATION and not reduces else instruction.operands[:1]
 
 
 def sources(instruction: Instruction) -> tuple[Operand, ...]:

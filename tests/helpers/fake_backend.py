@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ladder.backends.base import Outcome
 from ladder.errors import BackendError, KernelFaultError, ShapeError
-from ladder.model import Device, Resources, Rung, Shape, Timing
+from ladder.model import Device, Quantity, Resources, Rung, Shape, Timing, Traffic
 from ladder.nvrtc import Compiled
 from ladder.oracle import poison
 
@@ -83,6 +83,15 @@ class FakeBackend:
         if self.bug is None:
             return Outcome(c=chain(a, b))
         return self.bug(self, a, b, offsets)
+
+    @property
+    def executes_flop(self) -> float:
+        return 2 * 1024**3
+
+    def replay(self, kernel: Compiled, shape: Shape) -> Traffic:
+        if shape.m % 2:
+            raise BackendError(f"{shape} is not replayed")
+        return Traffic(levels={"sm": Quantity(bytes=shape.flop, origin="emulated")})
 
     def resources(self, kernel: Compiled) -> Resources:
         return RESOURCES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -144,32 +143,25 @@ def float_bits(value: float, bits: int = 32) -> int:
     return int(np.array(value, kind).view(f"u{bits // 8}"))
 
 
-@dataclass(frozen=True)
-class _Source:
-    text: str
-    kernel: str
-    path: str
-
-
-def compile_snippet(source: str | Path, kernel: str, *, arch: str = "sm_90") -> Compiled:
+def compile_snippet(source: str | Path, kernel: str, *, arch: str = "sm_90", options: tuple[str, ...] = ()) -> Compiled:
     """CUDA C, or a file of it, whose ``extern "C"`` kernel ``kernel`` is wanted; compiled once a session."""
     if isinstance(source, Path):
-        return _compiled(_Source(source.read_text(encoding="utf-8"), kernel, str(source)), arch)
-    return _compiled(_Source(source, kernel, "snippet.cu"), arch)
+        return _compiled(source.read_text(encoding="utf-8"), source, kernel, arch, options)
+    return _compiled(source, Path("snippet.cu"), kernel, arch, options)
 
 
 @cache
-def _compiled(source: _Source, arch: str) -> Compiled:
+def _compiled(text: str, path: Path, kernel: str, arch: str, options: tuple[str, ...]) -> Compiled:
     rung = Rung(
-        name=source.kernel,
+        name=kernel,
         number=0,
         kind="rung",
         title="",
-        kernel=source.kernel,
+        kernel=kernel,
         params={},
         tile=(1, 1),
         block=(32, 1, 1),
-        path=Path(source.path),
-        source=source.text,
+        path=path,
+        source=text,
     )
-    return compile_rung(rung, arch=arch)
+    return compile_rung(rung, arch=arch, options=options)

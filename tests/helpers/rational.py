@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from fractions import Fraction
 
-__all__ = ["NAN32", "f32", "f64", "finite", "nan32", "round_to"]
+__all__ = ["NAN32", "NAN64", "f32", "f64", "finite", "nan32", "narrow", "round_to", "widen"]
 
 NAN32 = 0x7FFFFFFF
 """The GPU's canonical NaN."""
+
+NAN64 = 0x7FF8 << 48
+"""A NaN of binary64, whose payload is the machine's choice."""
 
 _FORMATS = {32: (24, -149, 128, "<f", "<I"), 64: (53, -1074, 1024, "<d", "<Q")}
 
@@ -51,3 +55,17 @@ def round_to(value: Fraction, width: int = 32, *, negative_zero: bool = False) -
     else:
         bits = int(struct.unpack(integer, struct.pack(floating, float(rounded)))[0])
     return bits | sign << (width - 1)
+
+
+def widen(a: int) -> int:
+    """binary32 -> binary64."""
+    if not finite(a):
+        return NAN64 if nan32(a) else a >> 31 << 63 | 0x7FF << 52
+    return round_to(Fraction(f32(a)), 64, negative_zero=a >> 31 == 1)
+
+
+def narrow(a: int) -> int:
+    """binary64 -> binary32."""
+    if not finite(a, 64):
+        return NAN32 if math.isnan(f64(a)) else a >> 63 << 31 | 0xFF << 23
+    return round_to(Fraction(f64(a)), negative_zero=a >> 63 == 1)

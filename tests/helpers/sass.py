@@ -24,11 +24,33 @@ def nvdisasm() -> Path:
 @cache
 def opcodes(cubin: bytes) -> Counter[str]:
     """How often each opcode, with its modifiers (``LDS.U.128``), stands in the code."""
+    return Counter(INSTRUCTION.findall(_disassembled(cubin)))
+
+
+@cache
+def opcodes_by_kernel(cubin: bytes) -> dict[str, Counter[str]]:
+    """:func:`opcodes` of each kernel of a cubin, by its mangled name."""
+    _, *parts = re.split(r"^//-+ \.text\.(\S+)\s+-+$", _disassembled(cubin), flags=re.M)
+    return {name: Counter(INSTRUCTION.findall(text)) for name, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+@cache
+def _disassembled(cubin: bytes) -> str:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)
-        text = subprocess.run([nvdisasm(), "-c", path], capture_output=True, text=True, check=True).stdout
-    return Counter(INSTRUCTION.findall(text))
+        return subprocess.run([nvdisasm(), "-c", path], capture_output=True, text=True, check=True).stdout
+
+
+def shared_accesses(found: Counter[str]) -> Counter[str]:
+    """Static count of shared loads and stores by width in bits: ``{"LDS 128": 4, "STS 32": 2}``."""
+    widths: Counter[str] = Counter()
+    for opcode, count in found.items():
+        kind, *modifiers = opcode.split(".")
+        if kind in {"LDS", "STS"}:
+            bits = next((m.lstrip("US") for m in modifiers if m.lstrip("US") in {"8", "16", "64", "128"}), "32")
+            widths[f"{kind} {bits}"] += count
+    return widths
 
 
 def shared_load_bits(cubin: bytes) -> Counter[int]:

@@ -25,7 +25,7 @@ from ladder.model import Rung, Shape
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBackend]:
     backend = FakeBackend()
     for module in (api, climbing):
-        monkeypatch.setattr(module, "open_backend", lambda _name, _profile: backend)
+        monkeypatch.setattr(module, "open_backend", lambda _name, _profile, **_: backend)
         monkeypatch.setattr(module, "compile_rung", lambda rung, *, arch: replace(fake_kernel(), rung=rung, arch=arch))
     api._opened.cache_clear()
     yield backend

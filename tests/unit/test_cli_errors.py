@@ -158,7 +158,9 @@ def test_a_kernel_fault_fails_alone(tmp_path: Path) -> None:
 
 def test_a_rung_that_never_ends_is_stopped_and_the_others_report(tmp_path: Path) -> None:
     out = tmp_path / "r.json"
-    answer = ladder("run", MUTANTS / "endless.cu", "naive", "padded", *SMALL, "--timeout", "4", "--json", out)
+    answer = ladder(
+        "run", MUTANTS / "endless.cu", "naive", "padded", *SMALL, "--engine", "numpy", "--timeout", "4", "--json", out
+    )
     errors = refused(answer, 1)
     found = rows(out)
     assert "no end after 4 s" in found["endless"]["error"]
@@ -271,7 +273,9 @@ def wait_for(stream: IO[str], words: str) -> str:
 
 def test_an_interrupt_keeps_the_finished_rungs(tmp_path: Path) -> None:
     out = tmp_path / "r.json"
-    words = command("run", "naive", MUTANTS / "endless.cu", "padded", *SMALL, "--jobs", "1", "--json", out)
+    words = command(
+        "run", "naive", MUTANTS / "endless.cu", "padded", *SMALL, "--engine", "numpy", "--jobs", "1", "--json", out
+    )
     with subprocess.Popen(
         words,
         stdout=subprocess.PIPE,
@@ -296,7 +300,9 @@ def test_an_interrupt_keeps_the_finished_rungs(tmp_path: Path) -> None:
 
 def test_a_rung_whose_process_is_killed_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
     out = tmp_path / "r.json"
-    words = command("run", MUTANTS / "endless.cu", "naive", "padded", *SMALL, "--jobs", "1", "--json", out)
+    words = command(
+        "run", MUTANTS / "endless.cu", "naive", "padded", *SMALL, "--engine", "numpy", "--jobs", "1", "--json", out
+    )
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
     ) as process:
@@ -326,7 +332,20 @@ def worker_of(parent: int) -> int:
 
 def test_rows_are_on_disk_before_the_next_rung_ends(tmp_path: Path) -> None:
     out = tmp_path / "r.json"
-    words = command("run", "naive", MUTANTS / "endless.cu", *SMALL, "--jobs", "1", "--timeout", "5", "--json", out)
+    words = command(
+        "run",
+        "naive",
+        MUTANTS / "endless.cu",
+        *SMALL,
+        "--engine",
+        "numpy",
+        "--jobs",
+        "1",
+        "--timeout",
+        "5",
+        "--json",
+        out,
+    )
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, text=True, stderr=subprocess.PIPE, env=environment()
     ) as process:

@@ -222,7 +222,7 @@ def test_timed_inputs_use_the_whole_mantissa() -> None:
 
 
 def opened(monkeypatch: pytest.MonkeyPatch, backend: FakeBackend) -> None:
-    monkeypatch.setattr(climbing, "open_backend", lambda _name, _profile: backend)
+    monkeypatch.setattr(climbing, "open_backend", lambda _name, _profile, **_: backend)
 
 
 def test_a_climber_opens_its_backend_and_climbs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,3 +273,20 @@ def test_a_searcher_reports_what_does_not_compile(monkeypatch: pytest.MonkeyPatc
     found = searcher()()(rung())
     assert found.failed
     assert found.error == "no"
+
+
+def test_a_product_too_large_to_execute_is_counted_and_placed_but_not_checked() -> None:
+    backend = Recorder()
+    shape = Shape(m=2048, n=2048, k=2048)
+    row = climb(rung(), shape, backend, H200_ROOFS)
+    assert row.check is None
+    assert row.time is None
+    assert not backend.runs
+    assert row.intensity == {"sm": 1.0}
+    assert row.placement is not None
+    assert not row.failed
+
+
+def test_one_that_cannot_be_replayed_either_is_skipped_with_the_reason() -> None:
+    row = climb(rung(), Shape(m=2047, n=2048, k=2048), Recorder(), H200_ROOFS)
+    assert row.skipped == "too large to execute on the CPU, and 2047x2048x2048 is not replayed"

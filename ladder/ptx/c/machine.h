@@ -14,6 +14,7 @@
 #error "float arithmetic keeps excess precision here: results would differ from a GPU's"
 #endif
 
+#define EXPORTED __attribute__((visibility("default")))
 #define WARP 32
 #define LOCAL_BASE (1u << 24)
 #define SUSPECT (-1) /* what a function returns when a lane may have done something undefined */
@@ -71,19 +72,25 @@ struct segment {
     const struct request *requests;
     const struct group *groups;
     int32_t site_count, request_count, group_count;
+    int32_t number;      /* its place among all segments of the kernel */
     int32_t syncs_warps; /* ends in bar.warp.sync */
+    uint32_t members;    /* the lanes that it names */
 };
 
 struct block {
     const struct segment *segments;
     int32_t segment_count, instructions, end, guarded, target;
+    int32_t collective; /* lanes of a warp had better run it together */
 };
 
 struct kernel {
     const struct block *blocks;
-    int32_t block_count, threads, stride, lane_bytes, local_bytes, granule;
+    int32_t block_count, threads, stride, lane_bytes, local_bytes, local_stride;
+    int32_t granule_shift; /* shared memory is watched in granules of 1 << granule_shift bytes */
     int32_t group_rows, request_memos, group_memos, segment_total;
+    int32_t collective; /* any of its blocks is */
 };
+extern EXPORTED const struct kernel ladder_kernel; /* in a kernel's library */
 
 /* Bits of values --------------------------------------------------------------------------------------------------- */
 
@@ -111,10 +118,9 @@ static inline double as_f64(uint64_t x) { return get_f64((const uint8_t *)&x); }
 static inline uint32_t bits_f32(float x) { return get_u32((const uint8_t *)&x); }
 static inline uint64_t bits_f64(double x) { return get_u64((const uint8_t *)&x); }
 
-/* A GPU's arithmetic has one NaN. Generated code lets another pass from one operation to the next and replaces it where
- * its bits could be seen. */
+/* A GPU's float arithmetic has one NaN. Generated code lets another pass from one operation to the next and replaces it
+ * where its bits could be seen. */
 static inline float canon_f32(float x) { return x == x ? x : as_f32(0x7fffffffu); }
-static inline double canon_f64(double x) { return x == x ? x : as_f64(0x7fffffffe0000000ull); }
 
 /* Addresses -------------------------------------------------------------------------------------------------------- */
 
@@ -125,18 +131,22 @@ static inline uint64_t room(int64_t bytes, int64_t first, int64_t past)
     return bases > 0 ? (uint64_t)bases : 0;
 }
 
-/* The buffer that holds `base + low .. base + past`; 0 when there is none. `first` and `bases` receive the range of
- * bases for which it does, `start` and `host` where the buffer is. */
+/* The bases for which accesses stay in one buffer, and where that buffer is. */
+struct range {
+    uint64_t first, bases, start;
+    uint8_t *host;
+};
+
+/* Find the buffer that holds all of `base + low .. base + past`; 0 when there is none. */
 static __attribute__((noinline, unused)) int find_buffer(
-    struct machine *m, int32_t group, uint64_t base, int64_t low, int64_t past, uint64_t *first, uint64_t *bases,
-    uint64_t *start, uint8_t **host)
+    struct machine *m, int32_t group, uint64_t base, int64_t low, int64_t past, struct range *found)
 {
     for (int32_t b = 0; b < m->buffer_count; ++b) {
         const struct buffer *const buffer = m->buffers + b;
-        const uint64_t from = buffer->base - (uint64_t)low;
-        const uint64_t count = room((int64_t)(buffer->end - buffer->base), 0, past - low);
-        if (base - from < count) {
-            *first = from, *bases = count, *start = buffer->start, *host = buffer->host;
+        const uint64_t first = buffer->base - (uint64_t)low;
+        const uint64_t bases = room((int64_t)(buffer->end - buffer->base), 0, past - low);
+        if (base - first < bases) {
+            *found = (struct range){first, bases, buffer->start, buffer->host};
             m->group_buffer[group] = b;
             return 1;
         }
@@ -146,22 +156,18 @@ static __attribute__((noinline, unused)) int find_buffer(
 
 /* Where a generic address lies in this process; NULL if it is nowhere, or elsewhere than its group's first lane. */
 static __attribute__((noinline, unused)) uint8_t *find_generic(
-    struct machine *m, int32_t group, int32_t thread, uint64_t base, int64_t offset, int64_t width)
+    struct machine *m, int32_t group, uint8_t *own, uint64_t base, int64_t offset, int64_t width)
 {
     const uint64_t at = base + (uint64_t)offset;
     const int32_t space = base < LOCAL_BASE ? SHARED : base < 2 * LOCAL_BASE ? LOCAL : GLOBAL;
     if (m->group_space[group] >= 0 && m->group_space[group] != space) return NULL;
     m->group_space[group] = space;
     if (space == SHARED) return at < room(m->shared_bytes, 0, width) ? m->shared + at : NULL;
-    if (space == LOCAL)
-        return at - LOCAL_BASE < room(m->local_bytes, 0, width)
-                   ? m->local + (uint64_t)thread * (uint64_t)m->local_bytes + (at - LOCAL_BASE)
-                   : NULL;
+    if (space == LOCAL) return at - LOCAL_BASE < room(m->local_bytes, 0, width) ? own + (at - LOCAL_BASE) : NULL;
     const int32_t known = m->group_buffer[group];
-    uint64_t first, bases, start;
-    uint8_t *host;
-    if (!find_buffer(m, group, at, 0, width, &first, &bases, &start, &host)) return NULL;
-    return known < 0 || known == m->group_buffer[group] ? host + (at - start) : NULL;
+    struct range found;
+    if (!find_buffer(m, group, at, 0, width, &found)) return NULL;
+    return known < 0 || known == m->group_buffer[group] ? found.host + (at - found.start) : NULL;
 }
 
 #endif

@@ -22,15 +22,27 @@ static inline int64_t div_s(int64_t a, int64_t b)
 }
 static inline int64_t rem_s(int64_t a, int64_t b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
 
+__extension__ typedef __int128 wide_signed;
+__extension__ typedef unsigned __int128 wide_unsigned;
+
 static inline uint64_t mul_high_u(uint64_t a, uint64_t b, uint32_t width)
 {
-    return (uint64_t)(((unsigned __int128)a * b) >> width);
+    return (uint64_t)(((wide_unsigned)a * b) >> width);
 }
-static inline int64_t mul_high_s(int64_t a, int64_t b, uint32_t width) { return (int64_t)(((__int128)a * b) >> width); }
+static inline int64_t mul_high_s(int64_t a, int64_t b, uint32_t width)
+{
+    return (int64_t)(((wide_signed)a * b) >> width);
+}
 
 static inline uint32_t count_zeros(uint64_t a, uint32_t width)
 {
     return a ? (uint32_t)__builtin_clzll(a) - (64 - width) : width;
+}
+/* The position of the highest one, or how far to shift left to bring it to the top; all ones if there is none. */
+static inline uint32_t find_bit(uint64_t a, uint32_t width, int shift)
+{
+    const uint32_t zeros = count_zeros(a, width);
+    return zeros == width ? ~0u : shift ? zeros : width - 1 - zeros;
 }
 static inline uint64_t reverse_bits(uint64_t a, uint32_t width)
 {
@@ -97,6 +109,22 @@ static inline uint32_t permute(uint32_t a, uint32_t b, uint32_t selector)
     }
 DEFINE_MIN_MAX(f32, float, bits_f32, as_f32)
 DEFINE_MIN_MAX(f64, double, bits_f64, as_f64)
+
+static inline float root_f32(float x) { return sqrtf(x); }
+static inline double root_f64(double x) { return sqrt(x); }
+
+/* Double arithmetic, and atomics, pass on the first NaN among their operands. A compiler may swap the two, so it is put
+ * there by hand. */
+static inline double pass_f64(double a, double b, double x)
+{
+    const uint64_t quiet = 1ull << 51;
+    return x == x ? x : a != a ? as_f64(bits_f64(a) | quiet) : b != b ? as_f64(bits_f64(b) | quiet) : x;
+}
+static inline float pass_f32(float a, float b, float x)
+{
+    const uint32_t quiet = 1u << 22;
+    return x == x ? x : a != a ? as_f32(bits_f32(a) | quiet) : b != b ? as_f32(bits_f32(b) | quiet) : x;
+}
 
 /* Float to integer saturates, and NaN gives 0. `x` has been rounded to an integral value; a float is exact as a double.
  */

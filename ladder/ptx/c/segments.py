@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 from ladder.errors import UnsupportedPtxError
 from ladder.ptx.emit import SPECIAL
-from ladder.ptx.parse import Address, Instruction, destinations, registers_of, sources
 from ladder.ptx.program import Block, Program
 from ladder.ptx.site import Site
+from ladder.ptx.syntax import Address, Immediate, Instruction, destinations, registers_of, sources
 
 __all__ = ["Group", "Segment", "split"]
 
@@ -51,7 +51,9 @@ class Group:
     @property
     def alignments(self) -> list[tuple[int, int]]:
         """(offset, width): the base plus ``offset`` has to be a multiple of ``width``."""
-        return sorted({(site.offset % site.width_bytes, site.width_bytes) for site in self.sites if site.width_bytes > 1})
+        return sorted(
+            {(site.offset % site.width_bytes, site.width_bytes) for site in self.sites if site.width_bytes > 1}
+        )
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ class Segment:
     Attributes:
         start: number of its first instruction in the function.
         branch: predicate register of the block's end and whether it is negated; None but in a block's last segment.
-        syncs_warps: a ``bar.warp.sync`` follows.
+        members: the lanes that a ``bar.warp.sync`` after it names, as bits; None when there is none.
         uses: registers that it reads before it has written them, in every lane.
         kept: registers that it writes and that are read later.
         group_of: group number by instruction number.
@@ -70,7 +72,7 @@ class Segment:
     start: int
     instructions: list[Instruction]
     branch: tuple[str, bool] | None = None
-    syncs_warps: bool = False
+    members: int | None = None
     uses: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)
     groups: list[Group] = field(default_factory=list)
@@ -81,8 +83,10 @@ def split(program: Program) -> list[list[Segment]]:
     """The segments of each basic block, analysed.
 
     Raises:
-        UnsupportedPtxError: a ``bar.warp.sync`` under a predicate.
+        UnsupportedPtxError: barriers with names, a ``bar.warp.sync`` whose lanes are known at run time only.
     """
+    if program.named_barriers:
+        raise UnsupportedPtxError(f"{program.function.name}: barriers with names, in C")
     names = {slot: name for name, slot in program.slots.items()}
     site_at = {site.index: site for site in program.sites}
     out = []
@@ -104,10 +108,11 @@ def _cut(program: Program, block: Block) -> list[Segment]:
     for number, instruction in enumerate(body, block.start):
         current = segments[-1]
         if instruction.op.startswith("bar.warp.sync"):
-            if instruction.guard:
+            members = instruction.operands[0]
+            if instruction.guard or not isinstance(members, Immediate):
                 where = program.function.where(instruction)
-                raise UnsupportedPtxError(f"{where}: PTX `{instruction.op}` under a predicate")
-            current.syncs_warps = True
+                raise UnsupportedPtxError(f"{where}: PTX `{instruction.op}`: a predicate or a mask in a register, in C")
+            current.members = members.value & 0xFFFFFFFF
             segments.append(Segment(number + 1, []))
             atomics = 0
             continue

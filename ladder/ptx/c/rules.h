@@ -1,0 +1,103 @@
+/* rules.h -- what a warp request costs: the rules of ladder.memory, which defines them, for one request at a time.
+ *
+ * A pattern is 32 byte offsets; bit l of `active` says that lane l takes part. Offsets of active lanes are aligned. */
+#ifndef LADDER_RULES_H
+#define LADDER_RULES_H
+
+#include "machine.h"
+#define BANKS 32
+#define WORD_SHIFT 2 /* 4-byte words */
+#define WORD_BYTES (1 << WORD_SHIFT)
+#define WAVEFRONT_BYTES (BANKS * WORD_BYTES)
+#define SECTOR_SHIFT 5 /* 32-byte sectors */
+#define WINDOW_SHIFT 9 /* 512-byte windows, in which the lanes of a reduction are served together */
+
+/* The most distinct units that some lanes have in one of `columns` columns (unit u lies in column u % columns). */
+static int32_t tallest_column(const int64_t *pattern, int32_t shift, uint32_t active, int32_t columns)
+{
+    int8_t head[BANKS], next[WARP], height[BANKS] = {0};
+    int32_t most = 0;
+    memset(head, -1, sizeof head);
+    for (; active; active &= active - 1) {
+        const int32_t lane = __builtin_ctz(active);
+        const int64_t unit = pattern[lane] >> shift;
+        const int32_t column = (int32_t)(unit & (columns - 1));
+        int32_t other = head[column];
+        while (other >= 0 && pattern[other] >> shift != unit) other = next[other];
+        if (other >= 0) continue;
+        next[lane] = head[column];
+        head[column] = (int8_t)lane;
+        if (++height[column] > most) most = height[column];
+    }
+    return most;
+}
+
+/* Whether every active lane has the offset of the lane `distance` from it, if that one is active too. */
+static int partners_agree(const int64_t *pattern, uint32_t active, int32_t distance)
+{
+    for (int32_t lane = 0; lane < WARP; ++lane) {
+        const int32_t partner = lane ^ distance;
+        if (active >> lane & active >> partner & 1 && pattern[lane] != pattern[partner]) return 0;
+    }
+    return 1;
+}
+
+/* Wavefronts of a load or store. Lanes are served in groups that ask for 128 bytes; a group costs the most distinct
+ * words in one bank. Wide shared loads whose lanes pair up serve two groups at once (`merges`). */
+static int32_t count_wavefronts(const int64_t *pattern, int32_t width, int merges, uint32_t active)
+{
+    const int32_t unit = width > WORD_BYTES ? width : WORD_BYTES;
+    const int32_t columns = WAVEFRONT_BYTES / unit; /* an aligned unit fills unit / 4 neighbouring banks */
+    int32_t lanes = columns, total = 0;
+    if (merges && width > WORD_BYTES && (partners_agree(pattern, active, 1) || partners_agree(pattern, active, 2)))
+        lanes *= 2;
+    for (int32_t first = 0; first < WARP; first += lanes) {
+        const uint32_t group = lanes == WARP ? active : active & ((1u << lanes) - 1) << first;
+        total += tallest_column(pattern, __builtin_ctz((uint32_t)unit), group, columns);
+    }
+    return total;
+}
+
+/* Distinct sectors, which `list` receives; no aligned access straddles two. */
+static int32_t count_sectors(const int64_t *pattern, uint32_t active, int32_t *list)
+{
+    int32_t count = 0;
+    for (; active; active &= active - 1) {
+        const int32_t sector = (int32_t)(pattern[__builtin_ctz(active)] >> SECTOR_SHIFT);
+        int32_t known = count;
+        while (known > 0 && list[known - 1] != sector) --known;
+        if (!known) list[count++] = sector;
+    }
+    return count;
+}
+
+/* The sum over aligned blocks of the most lanes on one of `columns` words: lanes on one word take turns. */
+static int32_t count_turns(const int64_t *pattern, uint32_t active, int32_t block_shift, int32_t columns)
+{
+    int32_t total = 0;
+    while (active) {
+        const int64_t block = pattern[__builtin_ctz(active)] >> block_shift;
+        int32_t hits[BANKS] = {0}, most = 0;
+        for (uint32_t left = active; left; left &= left - 1) {
+            const int32_t lane = __builtin_ctz(left);
+            if (pattern[lane] >> block_shift != block) continue;
+            active &= ~(1u << lane);
+            const int32_t column = (int32_t)(pattern[lane] >> WORD_SHIFT & (columns - 1));
+            if (++hits[column] > most) most = hits[column];
+        }
+        total += most;
+    }
+    return total;
+}
+
+/* Wavefronts and sectors of a reduction on 4-byte words. */
+static int32_t reduction_wavefronts(const int64_t *pattern, uint32_t active)
+{
+    return count_turns(pattern, active, WINDOW_SHIFT, BANKS);
+}
+static int32_t reduction_sectors(const int64_t *pattern, uint32_t active)
+{
+    return count_turns(pattern, active, SECTOR_SHIFT, 1 << (SECTOR_SHIFT - WORD_SHIFT));
+}
+
+#endif

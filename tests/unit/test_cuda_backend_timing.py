@@ -1,0 +1,86 @@
+"""When warming up and sampling end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain, cycle, repeat
+
+import pytest
+
+from ladder.backends.timing import MIN_SAMPLE_S, launches_per_sample, measure, measure_interleaved, warm_up
+from ladder.stats import StopRule
+
+
+class Clock:
+    """Time that passes only while something is sampled."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def sampler(self, seconds: Iterator[float], log: list[str] | None = None, name: str = "") -> Callable[[], float]:
+        def sample() -> float:
+            taken = next(seconds)
+            self.now_s += taken
+            if log is not None:
+                log.append(name)
+            return taken
+
+        return sample
+
+
+RULE = StopRule(min_samples=5, min_time_s=0.0, max_time_s=2.0, max_noise=0.005)
+
+
+def test_warming_up_takes_a_quarter_of_a_second_at_least() -> None:
+    clock = Clock()
+    assert warm_up(clock.sampler(repeat(0.01)), clock=clock) == 0.01
+    assert 0.25 <= clock.now_s < 0.28
+
+
+def test_warming_up_goes_on_while_times_fall() -> None:
+    clock = Clock()
+    falling = chain((0.1 * 0.9**i for i in range(10)), repeat(0.03))
+    assert warm_up(clock.sampler(falling), clock=clock) == 0.03
+    assert clock.now_s > 0.6
+
+
+def test_warming_up_gives_up_on_times_that_never_settle() -> None:
+    clock = Clock()
+    warm_up(clock.sampler(cycle((0.01, 0.02))), clock=clock)
+    assert 1.5 <= clock.now_s < 1.6
+
+
+def test_a_quiet_thing_is_sampled_as_often_as_the_rule_asks() -> None:
+    clock = Clock()
+    timing = measure(clock.sampler(repeat(0.01)), rule=RULE, clock=clock)
+    assert (timing.median, timing.p20, timing.p80, timing.samples) == (0.01, 0.01, 0.01, 5)
+
+
+def test_a_noisy_thing_ends_at_the_time_cap() -> None:
+    clock = Clock()
+    timing = measure(clock.sampler(cycle((0.01, 0.03))), rule=RULE, clock=clock)
+    assert timing.p20 == 0.01
+    assert timing.p80 == 0.03
+    assert timing.samples * 0.02 <= 2.1
+
+
+def test_things_are_sampled_in_turn_until_all_are_quiet() -> None:
+    clock, log = Clock(), []
+    quiet = clock.sampler(repeat(0.01), log, "quiet")
+    noisy = clock.sampler(chain(cycle((0.01, 0.03))), log, "noisy")
+    first, second = measure_interleaved([quiet, noisy], rule=RULE, clock=clock)
+    assert first.samples == second.samples > 5
+    assert first.median == 0.01
+    taken = log[-2 * first.samples :]
+    assert taken == ["quiet", "noisy"] * first.samples
+
+
+@pytest.mark.parametrize("seconds", [1e-6, 5e-6, 1e-4, MIN_SAMPLE_S, 0.3])
+def test_samples_of_short_kernels_hold_several_launches(seconds: float) -> None:
+    count = launches_per_sample(seconds)
+    assert 1 <= count <= 200
+    assert count in {1, 200} or count * seconds >= MIN_SAMPLE_S
+    assert count == 1 or (count - 1) * seconds < MIN_SAMPLE_S
