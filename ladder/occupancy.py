@@ -17,8 +17,8 @@ WARPS_A_STEP = 4
 def blocks_per_sm(device: Device, *, threads: int, registers: int, smem_bytes: int) -> int:
     """Resident threadblocks an SM: the least that threads, registers, shared memory and block slots allow.
 
-    Shared memory comes in steps of 128 bytes with 1 KiB reserved for each block from compute capability 8.0 on, in steps
-    of 256 bytes before (CUDA Occupancy Calculator).
+    Shared memory comes in steps of 128 bytes with 1 KiB reserved for each block from compute capability 8.0 on, in
+    steps of 256 bytes before (CUDA Occupancy Calculator).
     """
     warps = -(-threads // WARP)
     limits = [device.max_blocks_per_sm, device.max_threads_per_sm // (warps * WARP)]
