@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -170,17 +172,22 @@ class EmulatedBackend:
         program = self._program(kernel)
         self._check_limits(kernel, program)
         values = _arguments(buffers, shape, 0, shape.m)
-        return replay(
-            program,
-            memory,
-            {p.offset: v for p, v in zip(program.function.params, values, strict=True)},
-            grid=launches[0].grid,
-            block=launches[0].block,
-            smem_bytes=launches[0].smem_bytes,
-            flop=shape.flop,
-            device=self._device,
-            resident=self._resident(kernel, program)[0],
-        )
+        arguments = {p.offset: v for p, v in zip(program.function.params, values, strict=True)}
+        grid, block, smem_bytes = launches[0].grid, launches[0].block, launches[0].smem_bytes
+
+        def replayed(machine: Callable[..., Machine | CMachine]) -> Traffic:
+            def run(counters: Counters, blocks: list[int]) -> None:
+                sampled = machine(memory, arguments, counters=counters)
+                sampled.launch(grid=grid, block=block, smem_bytes=smem_bytes, blocks=blocks)
+
+            resident, _ = self._resident(kernel, program)
+            return replay(run, memory, grid=grid, flop=shape.flop, device=self._device, resident=resident)
+
+        compiled = self._in_c(kernel)
+        if compiled is not None:
+            with contextlib.suppress(SuspectError):
+                return replayed(partial(CMachine, compiled))
+        return replayed(partial(Machine, program))
 
     def resources(self, kernel: Compiled) -> Resources:
         """What ptxas reported, and the occupancy that this allows on the recorded device."""

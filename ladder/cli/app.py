@@ -127,6 +127,14 @@ def run(
         Path | None,
         typer.Option("--json", metavar="OUT.json", help="Keep the results here, written after every rung."),
     ] = None,
+    scaling: Annotated[
+        bool,
+        typer.Option(
+            "--scaling",
+            help="Add N = 2048, 4096 and 8192 (on a GPU 512, 1024 and 2048), to see where L2 stops holding the "
+            "operands. The emulator counts them from a few threadblocks and does not check them.",
+        ),
+    ] = False,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     jobs: Jobs = None,
 ) -> None:
@@ -136,7 +144,9 @@ def run(
     """
     if json is not None:
         ensure_writable(json, "--json")
-    session = _session(rungs, shape, backend, profile, Limits(timeout_s=timeout, workers=jobs), engine, measure=True)
+    session = _session(
+        rungs, shape, backend, profile, Limits(timeout_s=timeout, workers=jobs), engine, measure=True, scaling=scaling
+    )
     table = partial(tables.places, roofs=session.roofs)
     raise typer.Exit(commands.climb_rungs(session, time=True, command=_command(context), output=json, table=table))
 
@@ -228,6 +238,7 @@ def _session(
     engine: EngineName,
     *,
     measure: bool = False,
+    scaling: bool = False,
 ) -> Session:
     return prepare(
         rungs=rungs or [],
@@ -237,6 +248,7 @@ def _session(
         limits=limits,
         engine=engine.value,
         measure=measure,
+        scaling=scaling,
     )
 
 

@@ -33,6 +33,9 @@ R = TypeVar("R")
 DEFAULT_PROFILE = "h200"
 DEFAULT_SHAPE = {"emulated": Shape(m=256, n=256, k=256), "cuda": Shape(m=4096, n=4096, k=4096)}
 
+SCALING_EDGES = {"emulated": (2048, 4096, 8192), "cuda": (512, 1024, 2048)}
+"""Edges that ``--scaling`` adds: where L2 stops holding the operands of today's GPUs."""
+
 Job = tuple[Rung, Shape]
 
 
@@ -104,6 +107,7 @@ def prepare(
     limits: Limits,
     engine: Engine = "auto",
     measure: bool = False,
+    scaling: bool = False,
 ) -> Session:
     """Resolve names, shapes, backend and profile.
 
@@ -115,6 +119,7 @@ def prepare(
         limits: of the worker processes.
         engine: what executes PTX in the emulator.
         measure: measure a real GPU's roofs, unless a profile is given.
+        scaling: add larger and smaller cubes, for the report to show what the size changes.
 
     Raises:
         LadderError: something the user gave cannot be used, NVRTC is missing, or the GPU asked for is not there.
@@ -122,6 +127,8 @@ def prepare(
     where = _choose(backend)
     chosen = profiles.load_profile(profile or DEFAULT_PROFILE)
     wanted = tuple(dict.fromkeys(Shape.parse(text) for text in shapes)) or (DEFAULT_SHAPE[where],)
+    if scaling:
+        wanted = tuple(dict.fromkeys((*wanted, *(Shape(m=n, n=n, k=n) for n in SCALING_EDGES[where]))))
     found = catalog.find(rungs)
     if not found:
         raise InputError("the catalogue holds no rung; name a .cu file")

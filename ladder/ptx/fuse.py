@@ -12,8 +12,10 @@ off some 300 kernels, alike for sm_75, sm_80 and sm_90, and are tested against t
 * A shared store, atomic, barrier, fence, asynchronous copy or a division that becomes a call ends what can merge; for
   stores so does a shared load. Volatile and guarded accesses never merge.
 
-PTX does not show what ptxas decides later: it may turn short branches into predicates and unroll loops, and then merges
-across PTX's basic blocks; it drops the unread elements of a vector load.
+PTX does not show what ptxas decides later. It may turn short branches into predicates and unroll loops, and then merges
+across PTX's basic blocks. It drops the unread elements of a vector load. Up to sm_89 it may keep an address whole that
+depends on kernel parameters alone, which matters where the array begins off a multiple of 16. It may put three dummy
+loads (``LDS RZ``) before a ``cp.async``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -110,9 +109,3 @@ class GlobalMemory:
         nearest = min(self.buffers, key=lambda b: max(b.base - address, address - b.end + 1, 0))
         distance = max(nearest.base - address, address - nearest.end, 0)
         return nearest.describe(address) if distance <= RED_ZONE_BYTES else "far from every buffer"
-
-
-def element_indices(addresses: NDArray[np.int64], itemsize: int, elements: int) -> Sequence[NDArray[np.int64]]:
-    """Index of each element of a vector access whose byte offsets from a buffer's start are ``addresses``."""
-    first = addresses >> (itemsize.bit_length() - 1)
-    return [first + i if i else first for i in range(elements)]

@@ -8,6 +8,7 @@ moves in and out of L2, are replayed group by group through the cache model.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +19,7 @@ from ladder.memory import SECTOR_BYTES, WAVEFRONT_BYTES
 from ladder.memory.caches import Touched, UnitLru
 from ladder.model import Device, Level, Quantity, Traffic
 from ladder.ptx.counting import Counters
-from ladder.ptx.machine import Machine
 from ladder.ptx.memory import GlobalMemory
-from ladder.ptx.program import Program
 
 __all__ = ["replay"]
 
@@ -54,21 +53,23 @@ class _Stream:
 
 
 def replay(
-    program: Program,
+    run: Callable[[Counters, list[int]], None],
     memory: GlobalMemory,
-    arguments: dict[int, int],
     *,
     grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    smem_bytes: int,
     flop: int,
     device: Device,
     resident: int,
 ) -> Traffic:
     """Traffic of a launch on ``device`` from a cold L2.
 
-    The launch is described as for :class:`ladder.ptx.Machine`; it does ``flop`` of work, and an SM holds ``resident``
-    of its threadblocks.
+    Args:
+        run: runs the threadblocks of the given linear indices, counting.
+        memory: the launch's buffers.
+        grid: (x, y, z) threadblocks.
+        flop: work of the launch.
+        device: its SMs, their FP32 lanes, and L2.
+        resident: threadblocks that an SM holds at once.
 
     Raises:
         BackendError: the blocks are not translations of each other: the tiles do not divide the shape.
@@ -78,11 +79,8 @@ def replay(
     places = {p: p[0] + grid[0] * (p[1] + grid[1] * p[2]) for p in ((0, 0, 0), *steps, corner)}
     sample = _Sample()
     counters = Counters(sample)
-    # One batch: lanes in lockstep cost little more than those of one block.
     chosen = sorted(set(places.values()))
-    Machine(program, memory, arguments, counters=counters).launch(
-        grid=grid, block=block, smem_bytes=smem_bytes, blocks=chosen
-    )
+    run(counters, chosen)
     of = {place: sample.of_block[number] for place, number in places.items()}
     neighbours = [of.get(_unit(axis)) if grid[axis] > 1 else None for axis in range(3)]
     streams = _streams(memory, of[0, 0, 0], neighbours, of[corner], grid)

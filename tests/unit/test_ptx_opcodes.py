@@ -103,7 +103,7 @@ def test_drawn_values(data: st.DataObject) -> None:
 
 REFUSED = [
     tuple(part.strip() for part in f"{line}=>".split("=>")[:2])
-    for line in (Path(__file__).parents[1] / "data" / "refused_ptx.txt").read_text(encoding="utf-8").splitlines()
+    for line in (Path(__file__).parents[1] / "helpers" / "refused_ptx.txt").read_text(encoding="utf-8").splitlines()
     if line and not line.startswith("#")
 ]
 
