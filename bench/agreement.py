@@ -1,7 +1,7 @@
 """The emulator's counts against an H200's hardware counters: `python -m bench.agreement` writes docs/agreement.md.
 
 The counters are committed under bench/results/nvidia-h200/counters/, one CSV a state of the caches. Shapes up to 512
-are executed; larger ones are replayed from a few of their threadblocks, as `ladder count` does.
+are executed; larger ones are replayed from a few of their threadblocks.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ _CAUSES = """
 ## What does not agree, and why
 
 * **Shared, below 1.** The card counts more wavefronts than the addresses need, and more of them the busier its L1 is:
-  0.0 to 0.8 % in the rungs with cold caches, up to 2 % with warm ones. With one block an SM and little else going on
+  0.0 to 1.2 % in the rungs with cold caches, up to 2 % with warm ones. With one block an SM and little else going on
   (N = 256) most kernels are exact to the last wavefront. The surplus sits in `op_st` of kernels whose tile stores
   meet the data of other warps' global loads on their way into the same memory, and in `op_ld` of the tile products,
   where it goes with the number of reductions (0.4 to 0.9 for each). NVIDIA's conflict counters are known to count
@@ -124,7 +124,7 @@ _CAUSES = """
   and 6 % more requests there (with T = 16 the card's surplus hides it).
 * **`naive`, L2 at 8192.** 32 rows of A at a stride of 32 KiB compete for the same few sets of L1; the model's L1 is
   fully associative. The card fetches A about twice.
-* **Tile products, L2 at 4096 and more.** A replayed launch leaves out what an L1 keeps from one threadblock to the
+* **Tile products, L2 at 1024 and more.** A replayed launch leaves out what an L1 keeps from one threadblock to the
   next. Executed launches model it: there they agree.
 * **`coalesced`, DRAM at 4096.** The model takes kernels that the data pipe binds to run one block an SM ahead of the
   others. This one is bound by the pipe but waits for memory too (it reaches 78 % of its roof), its two blocks an SM

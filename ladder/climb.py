@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,12 +13,12 @@ from numpy.typing import NDArray
 
 from ladder import check as checking
 from ladder.backends import open_backend
-from ladder.backends.base import Backend, Engine
+from ladder.backends.base import Backend, Engine, Outcome
 from ladder.errors import BackendError, CompileError, KernelFaultError, ShapeError, UnsupportedPtxError
 from ladder.geometry import plan
 from ladder.laws import predict
-from ladder.model import Device, Roofs, Rung, Shape, Traffic
-from ladder.nvrtc import Compiled, compile_rung
+from ladder.model import Device, Resources, Roofs, Rung, Shape, Traffic
+from ladder.nvrtc import compile_rung
 from ladder.profiles import Profile
 from ladder.roofline import place
 from ladder.store import Run
@@ -69,8 +70,8 @@ def climb(
     """The row of ``rung`` at ``shape``: proved against numpy, then counted, timed and placed under ``roofs``.
 
     A rung that fails its proof has its check and nothing else. One that the device or the shape rules out is skipped
-    with the reason. One that does not compile or breaks off has ``error``. A product too large to execute on the CPU is
-    counted from a few of its threadblocks and has no check.
+    with the reason. One that does not compile, does not fit the device or breaks off has ``error``. A product too large
+    to execute on the CPU is counted from a few of its threadblocks, if its tiles divide it, and has no check then.
 
     Args:
         rung: the kernel.
@@ -91,17 +92,27 @@ def climb(
         return replace(row, skipped=reason)
     try:
         kernel = compile_rung(rung, arch=backend.device.arch)
+        resources = backend.resources(kernel)
+        if resources.occupancy == 0:
+            return replace(row, error=_does_not_fit(rung, resources, backend.device))
         if shape.flop > backend.executes_flop:
-            return _replayed(row, kernel, backend, roofs)
+            # What cannot be replayed is executed after all, however long it takes.
+            with contextlib.suppress(BackendError):
+                traffic = backend.replay(kernel, shape)
+                row = replace(row, traffic=traffic, resources=resources)
+                return placed(replace(row, law=predict(rung, shape)), roofs)
         if prove:
+            outcomes: list[Outcome] = []
             # Only a GPU has a schedule that may differ the second time.
             repeat = backend.name == "cuda"
-            row = replace(row, check=checking.prove(backend, kernel, shape, repeat=repeat))
+            wanted = outcomes.append if count and traffic is None else None
+            row = replace(row, check=checking.prove(backend, kernel, shape, repeat=repeat, seen=wanted))
             if row.failed:
                 return row
-        if count and traffic is None:
+            traffic = outcomes[0].traffic if outcomes else traffic
+        elif count and traffic is None:
             traffic = backend.run(kernel, *_operands(shape), count=True).traffic
-        row = replace(row, traffic=traffic, resources=backend.resources(kernel))
+        row = replace(row, traffic=traffic, resources=resources)
         if time:
             row = replace(row, time=backend.time(kernel, *_operands(shape)))
     except _OF_THE_RUNG as error:
@@ -109,14 +120,12 @@ def climb(
     return placed(replace(row, law=predict(rung, shape)), roofs)
 
 
-def _replayed(row: Run, kernel: Compiled, backend: Backend, roofs: Roofs) -> Run:
-    """The row of a product too large to execute: counted and placed, not checked."""
-    try:
-        traffic = backend.replay(kernel, row.shape)
-    except BackendError as error:
-        return replace(row, skipped=f"too large to execute on the CPU, and {error}")
-    row = replace(row, traffic=traffic, resources=backend.resources(kernel), law=predict(kernel.rung, row.shape))
-    return placed(row, roofs)
+def _does_not_fit(rung: Rung, resources: Resources, device: Device) -> str:
+    needs = (
+        f"{rung.threads} threads of {resources.registers} registers and {resources.smem_bytes} bytes of shared memory"
+    )
+    has = f"{device.registers_per_sm} registers and {device.smem_per_sm_bytes} bytes"
+    return f"a threadblock does not fit an SM of {device.name}: it takes {needs}; there are {has}. Use a smaller tile."
 
 
 def placed(row: Run, roofs: Roofs) -> Run:
@@ -217,8 +226,10 @@ class Searcher:
             tried = number
 
         reason = _too_old(rung, backend.device)
-        if reason is not None:
-            return Searched(skipped=reason)
+        unsupported = [why for why in map(rung.supports, self.shapes) if why is not None]
+        if reason is not None or unsupported:
+            # A shape that was asked for is never passed over in silence.
+            return Searched(skipped=reason or unsupported[0])
         try:
             kernel = compile_rung(rung, arch=backend.device.arch)
             found = checking.search(

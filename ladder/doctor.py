@@ -17,6 +17,7 @@ from ladder.backends.cuda import CudaBackend, find_gpu
 from ladder.counters import ncu
 from ladder.errors import LadderError
 from ladder.model import Rung
+from ladder.ptx.c import EngineUnavailableError, find_compiler, runtime
 
 __all__ = ["Finding", "examine", "works"]
 
@@ -61,8 +62,26 @@ def works(findings: tuple[Finding, ...]) -> bool:
 
 def examine() -> tuple[Finding, ...]:
     """Look for everything, in the order in which it is needed."""
-    looks: tuple[Callable[[], Finding], ...] = (_python, _packages, _nvrtc, _compiles, _cache, _gpu, _ncu)
+    looks: tuple[Callable[[], Finding], ...] = (
+        _python,
+        _packages,
+        _nvrtc,
+        _compiles,
+        _engine,
+        _cache,
+        _gpu,
+        _ncu,
+    )
     return tuple(look() for look in looks)
+
+
+def _engine() -> Finding:
+    try:
+        runtime()
+    except EngineUnavailableError as error:
+        slower = "none: PTX runs on numpy, several times slower"
+        return Finding(name="C engine", status="absent", found=slower, fix=str(error))
+    return Finding(name="C engine", status="ok", found=f"built by {' '.join(find_compiler() or ())}")
 
 
 def _python() -> Finding:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ladder.backends.base import Backend
+from ladder.backends.base import Backend, Outcome
 from ladder.check._inputs import EXACT_KINDS, SEED, DataKind, inputs
 from ladder.errors import BackendError, KernelFaultError
 from ladder.model import FP32_UNIT_ROUNDOFF, Check, Shape
@@ -46,17 +47,19 @@ def attempt(
     kind: DataKind,
     seed: int = SEED,
     offsets: tuple[int, int, int] = (0, 0, 0),
+    seen: Callable[[Outcome], None] | None = None,
 ) -> Attempt:
     """Run ``kernel`` once on :func:`inputs` of ``kind`` and judge C.
 
     ``integers`` and ``identity`` data have to match exactly (``identity`` only if the rung's arithmetic is float32's),
-    ``normal`` data has to satisfy both bounds, all other kinds the componentwise one.
+    ``normal`` data has to satisfy both bounds, all other kinds the componentwise one. ``seen`` gets what the backend
+    gave, with its traffic.
 
     Raises:
         ShapeError: the rung does not support the shape.
     """
     a, b = inputs(shape, seed, kind)
-    ran = _run(backend, kernel, a, b, offsets=offsets)
+    ran = _run(backend, kernel, a, b, offsets=offsets, seen=seen)
     if ran.c is None:
         return ran
     unit_roundoff = kernel.rung.unit_roundoff
@@ -70,23 +73,42 @@ def attempt(
     )
 
 
-def _run(backend: Backend, kernel: Compiled, a: F32, b: F32, *, offsets: tuple[int, int, int] = (0, 0, 0)) -> Attempt:
+def _run(
+    backend: Backend,
+    kernel: Compiled,
+    a: F32,
+    b: F32,
+    *,
+    offsets: tuple[int, int, int] = (0, 0, 0),
+    seen: Callable[[Outcome], None] | None = None,
+) -> Attempt:
     """C, not yet judged, and what was overwritten beside it."""
     try:
-        outcome = backend.run(kernel, a, b, offsets=offsets)
+        outcome = backend.run(kernel, a, b, count=seen is not None, offsets=offsets)
     except KernelFaultError as error:
         return Attempt(failure=_one_line(error))
     except BackendError as error:
         return Attempt(failure=_one_line(error), launch_failed=True)
+    if seen is not None:
+        seen(outcome)
     return Attempt(failure=outcome.damage, c=outcome.c)
 
 
-def prove(backend: Backend, kernel: Compiled, shape: Shape, *, seed: int = SEED, repeat: bool = True) -> Check:
+def prove(
+    backend: Backend,
+    kernel: Compiled,
+    shape: Shape,
+    *,
+    seed: int = SEED,
+    repeat: bool = True,
+    seen: Callable[[Outcome], None] | None = None,
+) -> Check:
     """Prove one rung at one shape.
 
     Integer data has to match exactly, then normal data within both bounds; nothing outside C may be written. A rung
     that declares itself ordered has to give the same bits again (``repeat``), and its C of the normal data gets a CRC32
     that every other ordered rung, on any backend, has to share. The first thing that goes wrong ends the proof.
+    ``seen`` gets the outcome on normal data, with its traffic where the backend counts, so that nobody need run again.
 
     Raises:
         ShapeError: the rung does not support the shape.
@@ -95,7 +117,7 @@ def prove(backend: Backend, kernel: Compiled, shape: Shape, *, seed: int = SEED,
     integers = attempt(backend, kernel, shape, kind="integers", seed=seed)
     if integers.failure is not None:
         return _failed(f"{shape} (integers): {integers.failure}", exact_integers=False)
-    normal = attempt(backend, kernel, shape, kind="normal", seed=seed)
+    normal = attempt(backend, kernel, shape, kind="normal", seed=seed, seen=seen)
     worst = normal.worst_error_over_bound
     if normal.failure is not None or normal.c is None:
         return _failed(f"{shape} (normal): {normal.failure}", exact_integers=True, worst=worst)

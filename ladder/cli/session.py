@@ -22,7 +22,7 @@ from ladder.cli.console import say
 from ladder.errors import BackendError, DriverMissingError, InputError, StoreError
 from ladder.model import Device, Roofs, Rung, Shape
 from ladder.profiles import Profile
-from ladder.ptx.c import find_compiler
+from ladder.ptx.c import EngineUnavailableError, find_compiler, runtime
 from ladder.workers import Finished, default_workers, run_jobs
 
 __all__ = ["DEFAULT_PROFILE", "DEFAULT_SHAPE", "Job", "Limits", "Session", "ensure_writable", "prepare"]
@@ -167,12 +167,13 @@ def _engine(engine: Engine) -> str:
     """
     if engine == "numpy":
         return "Engine: numpy."
-    compiler = find_compiler()
-    if compiler is not None:
-        return f"Engine: C, built by {' '.join(compiler)}."
-    if engine == "c":
-        raise InputError("--engine c needs a C compiler: install gcc or clang, set CC, or take --engine numpy")
-    return "Engine: numpy, as there is no C compiler here; gcc or clang would make it several times faster."
+    try:
+        runtime()
+    except EngineUnavailableError as error:
+        if engine == "c":
+            raise InputError(f"--engine c: {error}") from error
+        return f"Engine: numpy, several times slower than C: {error}."
+    return f"Engine: C, built by {' '.join(find_compiler() or ())}; numpy for what it does not know."
 
 
 def _choose(backend: str) -> Literal["cuda", "emulated"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from ladder.catalog import prose_fields
 from ladder.model import LEVELS, Level, Roofs, Rung
 from ladder.store import Run
 
@@ -17,6 +19,7 @@ __all__ = ["Columns", "catalogue", "outcome", "places", "traffic"]
 _INTENSITIES: tuple[Level, ...] = ("dram", "l2", "l1", "shared", "sm")
 _STYLE = {"right": "green", "WRONG": "bold red", "FAILED": "bold red", "skipped": "yellow", "unchecked": "yellow"}
 _GAP = 2
+_WORDS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +84,7 @@ def catalogue(rungs: Iterable[Rung]) -> Columns:
             _text("needs", [f"sm_{rung.min_cc}" for rung in found], spare=3),
             _text("shapes", [_multiple(rung) for rung in found], spare=4),
             _text("file", [rung.path.name for rung in found], spare=5),
+            _text("removes", [_first_words(prose_fields(rung).get("removes", "")) for rung in found], spare=6),
         )
     )
 
@@ -161,13 +165,20 @@ def _text(head: str, cells: Sequence[str], *, spare: int = 0) -> _Column:
     return _Column(head=head, cells=tuple(cells), number=False, spare=spare)
 
 
+def _first_words(prose: str) -> str:
+    """The words up to the first pause, as far as a cell has room for them."""
+    words = re.split(r"[:.,;](?:\s|$)", prose, maxsplit=1)[0]
+    return words if len(words) <= _WORDS else f"{words[: _WORDS - 1].rstrip()}…"
+
+
 def _multiple(rung: Rung) -> str:
     limits = ", ".join(f"{axis} % {step}" for axis, step in zip("MNK", rung.multiple, strict=True) if step > 1)
     return limits or "any"
 
 
 def _roof_name(bound_by: str, roofs: Roofs) -> str:
-    return bound_by if roofs.origin.get(bound_by) != "modelled" else f"{bound_by} (modelled)"
+    roof = "sm" if bound_by == "shared" else bound_by
+    return bound_by if roofs.origin.get(roof) != "modelled" else f"{bound_by} (modelled)"
 
 
 def _number(value: float | None) -> str:

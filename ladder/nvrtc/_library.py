@@ -115,4 +115,5 @@ def _bytes(nvrtc: ModuleType, program: Any, what: str) -> bytes:
 
 
 def _text(nvrtc: ModuleType, program: Any, what: str) -> str:
-    return _bytes(nvrtc, program, what).rstrip(b"\0").decode(errors="replace")
+    # NVRTC joins the compiler's log and ptxas's with a NUL between.
+    return _bytes(nvrtc, program, what).replace(b"\0", b"").decode(errors="replace")

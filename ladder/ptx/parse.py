@@ -194,7 +194,8 @@ class _Body:
         elif text.startswith(".pragma") or not text:
             return
         elif text.startswith("."):
-            raise UnsupportedPtxError(f"PTX directive `{text[:60]}`")
+            why = ": functions that stay calls (printf, assert) are not emulated" if text.startswith(".param") else ""
+            raise UnsupportedPtxError(f"{self.function.place(self.line)}: PTX directive `{text[:60]}`{why}")
         else:
             self._instruction(text)
 

@@ -110,10 +110,12 @@ class Function:
 
     def where(self, instruction: Instruction) -> str:
         """``FILE.cu:LINE`` of an instruction, or its opcode without line information."""
-        file, line = instruction.line
-        if not line:
-            return f"PTX `{instruction.op}`"
-        return f"{_shown(self.files.get(file, '?'))}:{line}"
+        return self.place(instruction.line) if instruction.line[1] else f"PTX `{instruction.op}`"
+
+    def place(self, line: tuple[int, int]) -> str:
+        """``FILE.cu:LINE`` of a line mark; the function's name without one."""
+        file, number = line
+        return f"{_shown(self.files.get(file, '?'))}:{number}" if number else self.name
 
 
 def _shown(path: str) -> str:
