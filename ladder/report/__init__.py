@@ -30,11 +30,9 @@ def write_report(results: Sequence[Results], out: Path, *, catalog: Mapping[str,
     """
     page = build(results, out, catalog)
     figures: dict[str, bytes] = {}
-    for group in page.groups:
-        for part in group.parts:
-            for figure in part.figures:
-                figures[f"{figure.stem}.svg"] = figure.drawing.svg.encode()
-                figures[f"{figure.stem}.png"] = figure.drawing.png
+    for figure in page.figures:
+        figures[f"{figure.stem}.svg"] = figure.drawing.svg.encode()
+        figures[f"{figure.stem}.png"] = figure.drawing.png
     pages = {"index.html": html(page, FIGURES).encode(), "index.md": markdown_page(page, FIGURES).encode()}
     put(out, figures, pages)
     return out / "index.md"

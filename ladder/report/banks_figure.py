@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 
-from ladder.report.diagnose import CONFLICTING, WIDEST_WAVEFRONTS
 from ladder.report.draw import COLOURS, GRID, MUTED, PAPER, Drawing, canvas, finish, plain_ticks, styled
+from ladder.report.signals import CONFLICTING, WIDEST_WAVEFRONTS
 from ladder.report.text import number, plural, short, si, tflops
 from ladder.report.view import Row, Section
 

@@ -9,22 +9,12 @@ from dataclasses import dataclass, replace
 
 from ladder.laws import compulsory
 from ladder.model import Level, Placement, Roofs
-from ladder.report.text import ROOF_NAMES, number, percent, seconds, tflops
-from ladder.roofline import ROOFED_LEVELS, pipe_level, ridge
+from ladder.report.signals import CONFLICTING, conflict_degree, scattered
+from ladder.report.text import ROOF_NAMES, number, percent, seconds, tflops, the
+from ladder.roofline import pipe_level, ridge
 from ladder.store import Run
 
-__all__ = ["Reading", "conflict_degree", "read", "scatter", "unroofed"]
-
-SCATTERED = 2.0
-"""Bytes in touched sectors over bytes asked for from which a warp's lanes count as scattered. Contiguous 4-byte
-accesses give at most 1.25, when a row begins inside a sector and a fifth one is touched."""
-
-CONFLICTING = 1.25
-"""Wavefront bytes over lane bytes from which shared accesses count as conflicting; the stores that the law leaves out
-add a few percent."""
-
-WIDEST_WAVEFRONTS = 4.0
-"""Wavefronts of a conflict-free 16-byte request, the widest there is: more than that is always conflict."""
+__all__ = ["Reading", "read"]
 
 NEAR_COMPULSORY = 0.75
 """Share of the compulsory intensity from which blocking has little left to give."""
@@ -62,34 +52,6 @@ class Reading:
         return f"{self.binds} {self.lever}".strip()
 
 
-def conflict_degree(run: Run) -> float | None:
-    """How many times more wavefront bytes shared memory spends than its lanes ask for; None when it cannot be known.
-
-    With a law for the shared level: predicted over measured intensity. Without one, wavefronts per request over the
-    widest conflict-free request, and only when that exceeds 1 (a 16-byte access takes 4 wavefronts without conflict).
-    """
-    if run.traffic is None or run.traffic.wavefronts_per_request is None:
-        return None
-    measured = run.intensity.get("shared")
-    predicted = run.law.predicted.get("shared") if run.law else None
-    if measured and predicted:
-        return predicted / measured
-    excess = run.traffic.wavefronts_per_request / WIDEST_WAVEFRONTS
-    return excess if excess > 1 else None
-
-
-def scatter(run: Run) -> float | None:
-    """Bytes in the sectors that warps touch over the bytes that their lanes ask for; None when not counted."""
-    asked, l1 = run.intensity.get("asked"), run.intensity.get("l1")
-    return asked / l1 if asked and l1 else None
-
-
-def unroofed(run: Run, roofs: Roofs) -> list[str]:
-    """Levels with traffic but no recorded roof: their bounds are unknown."""
-    names = [ROOF_NAMES[level] for level in ROOFED_LEVELS if level in run.intensity and roofs.bandwidth(level) is None]
-    return list(dict.fromkeys(names))
-
-
 def read(
     run: Run,
     roofs: Roofs,
@@ -122,16 +84,18 @@ def read(
 
     reading = _bound(run, run.placement, roofs)
     level = _next(run.placement)
-    binds = [reading.binds, _next_roof(run.placement, level)]
+    binds = [reading.binds]
     lever = reading.lever
     if level is not None and run.placement.bounds_flop_per_s[level] < NEARLY * run.placement.roof_flop_per_s:
         twin = replace(run.placement, bound_by=pipe_level(run.intensity) if level in _PIPE else level)
         lever = f"{lever} {_bound(run, twin, roofs).lever}"
     fraction = run.placement.fraction
     if fraction is not None:
-        binds.append(_reached(fraction))
-        if fraction < FAR_BELOW:
+        scatters = reading.rule == "scattered" and fraction < FAR_BELOW
+        binds.append(_reached(fraction, scatters=scatters))
+        if fraction < FAR_BELOW and not scatters:
             lever = _idle(run, sm_count, blocks) + f" For the roof itself: {lever[0].lower()}{lever[1:]}"
+    binds.append(_next_roof(run.placement, level))
     if useful is not None and useful < MOSTLY_USEFUL:
         binds.append(f"Only {percent(useful)} of its tiles' volume lies inside this shape.")
         lever = f"Use smaller tiles here, so that less of each hangs over the edge. {lever}"
@@ -140,38 +104,39 @@ def read(
 
 def _bound(run: Run, placement: Placement, roofs: Roofs) -> Reading:
     limit = tflops(placement.roof_flop_per_s)
-    spread = scatter(run)
-    scattered = spread is not None and spread >= SCATTERED
+    apart = scattered(run)
     coalesce = "Let consecutive lanes read consecutive addresses."
     bound_by = placement.bound_by
 
     if bound_by == "dram":
         head = _memory_head(run, roofs, "dram", limit)
-        if scattered:
-            return Reading("scattered", f"{head} {_scattered(spread)}", coalesce)
+        if apart:
+            return Reading("scattered", f"{head} {apart}", coalesce)
         if run.intensity["dram"] >= NEAR_COMPULSORY * compulsory(run.shape):
             return Reading(
                 "compulsory",
                 f"{head} The matrices cross the interface about once already.",
-                "Blocking has little left to give: fuse a neighbouring kernel, or store narrower elements.",
+                "Blocking has little left to give, so fuse a neighbouring kernel or store narrower elements.",
             )
-        return Reading("dram", head, "Block more: a larger tile, or an order of blocks that shares tiles through L2.")
+        return Reading(
+            "dram", head, "Block more, by a larger tile or by an order of blocks that shares tiles through L2."
+        )
     if bound_by == "l2":
         head = _memory_head(run, roofs, "l2", limit)
-        if scattered:
-            return Reading("scattered", f"{head} {_scattered(spread)}", coalesce)
-        return Reading("l2", head, "Enlarge the block tile: intensity here grows with its edge.")
+        if apart:
+            return Reading("scattered", f"{head} {apart}", coalesce)
+        return Reading("l2", head, "Enlarge the block tile, since intensity here grows with its edge.")
     if bound_by == "shared":
         return _shared(run, placement, limit)
     if bound_by == "sm":
         head = f"The SM's data pipe binds at {limit}, filled mostly by global accesses."
-        if scattered:
-            return Reading("scattered", f"{head} {_scattered(spread)}", coalesce)
+        if apart:
+            return Reading("scattered", f"{head} {apart}", coalesce)
         return Reading(
             "operands",
             head,
-            "Fetch less often: keep a tile of C in registers, so that each operand feeds several FMAs. A shared-memory "
-            "tile alone spares L2 but passes through the same pipe.",
+            "Keep a tile of C in registers, so that each operand fetched feeds several FMAs. A shared-memory tile "
+            "alone spares L2 but passes through the same pipe.",
         )
     return Reading(
         "pipe",
@@ -194,15 +159,14 @@ def _shared(run: Run, placement: Placement, limit: str) -> Reading:
             "conflicts",
             f"Shared memory binds at {limit} through bank conflicts: {number(per_request)} wavefronts a request"
             f"{_loads_and_stores(run)}, {excess}.",
-            "Pad the tile's rows by a word or swizzle its columns: without conflicts the bound is at least "
-            f"{tflops(freed)}.",
+            f"Pad the tile's rows by a word or swizzle its columns, which lifts the bound to at least {tflops(freed)}.",
         )
     head = f"Shared memory binds at {limit}: {number(run.intensity.get('sm', run.intensity.get('shared')))} FLOP/byte."
     lever = "Give each thread a larger tile of C in registers, so that every shared load feeds more FMAs."
     if degree is None and per_request is not None and per_request >= CONFLICTING:
         lever += (
-            f" Its {number(per_request)} wavefronts a request are fine for 8- and 16-byte accesses, which need 2 and 4;"
-            " for 4-byte ones they are conflicts, and padding helps."
+            f" Its {number(per_request)} wavefronts a request come from wide accesses (8 bytes a lane need 2, 16 need "
+            "4) or from conflicts; if every access is 4 bytes wide they are conflicts, and padding helps."
         )
     return Reading("shared", head, lever)
 
@@ -225,10 +189,6 @@ def _memory_head(run: Run, roofs: Roofs, level: Level, limit: str) -> str:
     )
 
 
-def _scattered(spread: float | None) -> str:
-    return f"A warp's lanes touch {number(spread)} times the bytes that they ask for."
-
-
 def _next(placement: Placement) -> str | None:
     """The second lowest roof; None when there is no other, or no work."""
     others = _others(placement)
@@ -238,11 +198,11 @@ def _next(placement: Placement) -> str | None:
 def _next_roof(placement: Placement, level: str | None) -> str:
     if level is None:
         return ""
-    name, bound = ROOF_NAMES.get(level, level), placement.bounds_flop_per_s[level]
+    bound = placement.bounds_flop_per_s[level]
     times = bound / placement.roof_flop_per_s
     if times < NEARLY:
-        return f"{name} binds at nearly the same height, {tflops(bound)}, so both must move."
-    return f"Next comes {name} at {tflops(bound)}, {number(times, 2)} times higher."
+        return f"The bound of {the(level)} is nearly as low, {tflops(bound)}, so both must move."
+    return f"Next comes {the(level)} at {tflops(bound)}, {number(times, 2)} times higher."
 
 
 def _others(placement: Placement) -> dict[str, float]:
@@ -251,14 +211,16 @@ def _others(placement: Placement) -> dict[str, float]:
     return {name: bound for name, bound in placement.bounds_flop_per_s.items() if name not in used}
 
 
-def _reached(fraction: float) -> str:
+def _reached(fraction: float, *, scatters: bool) -> str:
     if fraction > IMPOSSIBLE:
         return f"It runs at {percent(fraction)} of that, which no kernel can: the ceiling or the bytes are wrong."
     if fraction >= ON_THE_ROOF:
-        return f"It reaches {percent(fraction)} of that: it sits on its roof."
+        return f"It reaches {percent(fraction)} of this bound: it sits on its roof."
     if fraction >= FAR_BELOW:
-        return f"It reaches {percent(fraction)} of that; latency takes the rest."
-    return f"It reaches only {percent(fraction)} of that, so latency holds it, not this roof."
+        return f"It reaches {percent(fraction)} of this bound; latency takes the rest."
+    if scatters:
+        return f"It reaches only {percent(fraction)} of this bound: so many sectors cost time that no roof here counts."
+    return f"It reaches only {percent(fraction)} of this bound, so latency holds it, not this roof."
 
 
 def _idle(run: Run, sm_count: int | None, blocks: int | None) -> str:

@@ -16,6 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 __all__ = [
     "COLOURS",
@@ -29,6 +31,7 @@ __all__ = [
     "finish",
     "inline",
     "plain_ticks",
+    "slope_degrees",
     "styled",
 ]
 
@@ -99,7 +102,7 @@ class Drawing:
     """One finished figure.
 
     Attributes:
-        kind: what it shows: ``"roofline"``, ``"bounds"``, ``"law"`` or ``"banks"``.
+        kind: what it shows: ``"roofline"``, ``"bounds"``, ``"law"``, ``"banks"`` or ``"l2-limit"``.
         title: its heading.
         alt: the finding in words, for readers who do not see it; also inside the SVG.
         caption: how to read it.
@@ -142,6 +145,12 @@ def plain_ticks(axes: Axes, axis: str = "both") -> None:
         along.set_minor_formatter(NullFormatter())
 
 
+def slope_degrees(axes: Axes) -> float:
+    """Angle on the page of a line of slope 1 in log-log."""
+    (x0, y0), (x1, y1) = axes.transData.transform([(1, 1), (10, 10)])
+    return math.degrees(math.atan2(y1 - y0, x1 - x0))
+
+
 def finish(figure: Figure, *, kind: str, title: str, alt: str, caption: str) -> Drawing:
     """Render ``figure``. Neither file holds a date or the version of the library, so equal data give equal bytes."""
     alt = _CONTROL.sub("", alt)
@@ -150,10 +159,27 @@ def finish(figure: Figure, *, kind: str, title: str, alt: str, caption: str) -> 
         # A name in a script that DejaVu lacks shows as boxes here; the pages spell it out.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-        figure.savefig(png, format="png", dpi=160, metadata={"Software": None, "Title": title, "Description": alt})
+        figure.savefig(png, format="png", dpi=160)
     return Drawing(
-        kind=kind, title=title, alt=alt, caption=caption, svg=_described(svg.getvalue(), title, alt), png=png.getvalue()
+        kind=kind,
+        title=title,
+        alt=alt,
+        caption=caption,
+        svg=_described(svg.getvalue(), title, alt),
+        png=_small(png, title, alt),
     )
+
+
+def _small(png: io.BytesIO, title: str, alt: str) -> bytes:
+    """The picture with a palette of 256 colours, a third of its size: flat colours and their blends need no more."""
+    words = PngInfo()
+    words.add_itxt("Title", title)
+    words.add_itxt("Description", alt)
+    out = io.BytesIO()
+    with Image.open(png) as image:
+        few = image.convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+        few.save(out, format="PNG", optimize=True, pnginfo=words)
+    return out.getvalue()
 
 
 def _described(svg: str, title: str, alt: str) -> str:
@@ -161,7 +187,7 @@ def _described(svg: str, title: str, alt: str) -> str:
 
     matplotlib repeats every text in a comment, with whatever characters a name has: those go.
     """
-    svg = re.sub(r"<!--.*?-->\n?", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"\n\s+", "\n", re.sub(r"<!--.*?-->\n?", "", svg, flags=re.DOTALL))
     words = f"<title>{escape(title)}</title>\n <desc>{escape(alt)}</desc>"
     return re.sub(r"(<svg\b[^>]*)>", lambda m: f'{m[1]} role="img">\n {words}', svg, count=1)
 
@@ -180,4 +206,4 @@ def inline(drawing: Drawing, identifier: str) -> str:
     svg = svg.replace("<svg ", f'<svg aria-labelledby="{identifier}-title {identifier}-desc" ', 1)
     for colour, name in _CSS_NAMES.items():
         svg = svg.replace(colour, f"var(--{name}, {colour})")
-    return re.sub(r"\n\s+", "\n", svg)
+    return svg

@@ -19,7 +19,7 @@ FIGURES = "figures"
 MARKER = "<!-- made by: ladder report -->"
 """First line of a page of ours: only beside such a page are figures of an earlier report removed."""
 
-_OURS = re.compile(r"[a-z0-9-]+-\d+x\d+x\d+-(?:roofline|bounds|law|banks)\.(?:svg|png)")
+_OURS = re.compile(r"[a-z0-9-]+-(?:\d+x\d+x\d+-(?:roofline|bounds|law|banks)|l2-limit)\.(?:svg|png)")
 
 
 def put(out: Path, figures: Mapping[str, bytes], pages: Mapping[str, bytes]) -> None:

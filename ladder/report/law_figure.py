@@ -162,7 +162,6 @@ def _text(axes: Axes, found: tuple[LawFit, ...]) -> None:
     figure = axes.figure
     blocks = []
     for fit in found:
-        worst = fit.worst.law_error or 0.0
         points = [f"{short(row.name)} {number(row.run.intensity['l1'])}" for row in fit.rows]
         more = [f"{len(points) - _LISTED} more"] if len(points) > _LISTED else []
         measured = _wrap(points[:_LISTED] + more, 44)
@@ -170,7 +169,7 @@ def _text(axes: Axes, found: tuple[LawFit, ...]) -> None:
             (FORMULA[fit.law], "bold", _COLOUR[fit.law]),
             (_WORDS[fit.law], "normal", _COLOUR[fit.law]),
             *((words, "normal", INK) for words in fit.words),
-            (f"farthest from the law: {short(fit.worst.name)}, {100 * worst:+.2f} %", "normal", INK),
+            (_farthest(fit), "normal", INK),
             *((line, "normal", MUTED) for line in measured),
         ]
         last = fit.rows[-1].run.intensity["l1"]
@@ -186,6 +185,12 @@ def _text(axes: Axes, found: tuple[LawFit, ...]) -> None:
     if any(fit.law == "c_stationary" for fit in found):
         axes.plot([], [], color=_COLOUR["c_stationary"], lw=1.0, ls=(0, (4, 2)), label="T/4, the limit of a long K")
         axes.legend(loc="upper left", borderaxespad=0.2)
+
+
+def _farthest(fit: LawFit) -> str:
+    if fit.within == "exactly":
+        return "every point lies on the law"
+    return f"farthest from the law: {short(fit.worst.name)}, {100 * (fit.worst.law_error or 0.0):+.1f} %"
 
 
 def _wrap(items: list[str], width: int) -> list[str]:

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ladder.catalog import prose_fields
 from ladder.model import LEVELS, Level, Origin, Rung
-from ladder.report import banks_figure, bounds_figure, law_figure, roofline_figure
-from ladder.report.banks_figure import family
-from ladder.report.diagnose import unroofed
+from ladder.report import banks_figure, bounds_figure, l2_figure, law_figure, roofline_figure
 from ladder.report.draw import Drawing
-from ladder.report.law_figure import FORMULA, fits, ragged
+from ladder.report.l2 import finding, series
+from ladder.report.summary import brief, summary
 from ladder.report.table import Table, table
-from ladder.report.text import (
-    LEVEL_NAMES,
-    ORIGIN_MEANINGS,
-    ROOF_NAMES,
-    listing,
-    number,
-    percent,
-    plural,
-    si,
-    slug,
-    tflops,
-)
+from ladder.report.text import LEVEL_NAMES, ORIGIN_MEANINGS, ROOF_NAMES, listing, number, si, slug
 from ladder.report.view import Row, Section, origins, sections
 from ladder.roofline import ridge
 from ladder.store import Results
@@ -35,6 +24,7 @@ __all__ = ["Figure", "Group", "Page", "Part", "Roof", "build"]
 
 _FIGURES = (roofline_figure.draw, bounds_figure.draw, law_figure.draw, banks_figure.draw)
 _ROOF_ORDER: tuple[Level, ...] = ("dram", "l2", "sm")
+_PROSE = ("removes", "leaves")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +49,16 @@ class Roof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One shape of a results file."""
+    """One shape of a results file.
+
+    ``prose`` holds by row what the rung's own header says, as (label, text) pairs: once for each rung, in the first
+    part of the group that has it. ``brief`` stands for the part while it is folded.
+    """
 
     title: str
     anchor: str
+    brief: str
+    prose: Mapping[str, tuple[tuple[str, str], ...]]
     summary: tuple[str, ...]
     figures: tuple[Figure, ...]
     table: Table
@@ -72,7 +68,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """One results file."""
+    """One results file; ``across`` is the figure over its cubic shapes, and ``finding`` what it shows."""
 
     title: str
     anchor: str
@@ -80,6 +76,8 @@ class Group:
     roofs: tuple[Roof, ...]
     timed: bool
     parts: tuple[Part, ...]
+    across: Figure | None
+    finding: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +87,15 @@ class Page:
     groups: tuple[Group, ...]
     meanings: tuple[tuple[str, str], ...]
     method: str
+
+    @property
+    def figures(self) -> Iterator[Figure]:
+        """All of them, in the order of the page."""
+        for group in self.groups:
+            for index, part in enumerate(group.parts):
+                yield from part.figures
+                if index == 0 and group.across is not None:
+                    yield group.across
 
 
 def build(results: Sequence[Results], out: Path, catalog: Mapping[str, Rung] | None) -> Page:
@@ -108,13 +115,17 @@ def _group(results: Results, out: Path, catalog: Mapping[str, Rung] | None, take
     where = "emulated on the CPU" if device.backend == "emulated" else "run on the GPU"
     anchor = _unique(slug(f"{device.name} {device.backend}"), taken)
     found = sections(results, catalog)
+    told: set[str] = set()
+    across = l2_figure.draw(found)
     return Group(
         title=f"{device.name}, {where}",
         anchor=anchor,
         facts=_facts(results),
         roofs=_roofs(results),
         timed=any(section.timed for section in found),
-        parts=tuple(_part(section, f"{anchor}-{section.shape}", out) for section in found),
+        parts=tuple(_part(section, f"{anchor}-{section.shape}", out, told) for section in found),
+        across=None if across is None else Figure(drawing=across, stem=f"{anchor}-{across.kind}"),
+        finding="" if across is None else finding(series(found), device),
     )
 
 
@@ -164,17 +175,30 @@ def _roof(results: Results, name: str, value: str, corner: str) -> Roof:
     )  # fmt: skip
 
 
-def _part(section: Section, anchor: str, out: Path) -> Part:
+def _part(section: Section, anchor: str, out: Path, told: set[str]) -> Part:
     drawings = [drawing for draw in _FIGURES if (drawing := draw(section)) is not None]
     return Part(
         title=f"{section.shape}",
         anchor=anchor,
-        summary=tuple(_summary(section)),
+        brief=brief(section),
+        prose=_prose(section, told),
+        summary=tuple(summary(section)),
         figures=tuple(Figure(drawing=drawing, stem=f"{anchor}-{drawing.kind}") for drawing in drawings),
         table=table(section, link=lambda row: _source(row, out)),
         rows=section.rows,
         origins=_origins(section),
     )
+
+
+def _prose(section: Section, told: set[str]) -> dict[str, tuple[tuple[str, str], ...]]:
+    """What the headers say of the rungs that are not ``told`` yet, which then are."""
+    out = {}
+    for row in section.rows:
+        if row.rung is not None and row.name not in told:
+            told.add(row.name)
+            fields = prose_fields(row.rung)
+            out[row.name] = tuple((label.capitalize(), fields[label]) for label in _PROSE if label in fields)
+    return out
 
 
 def _source(row: Row, out: Path) -> str:
@@ -207,51 +231,3 @@ def _origins(section: Section) -> tuple[tuple[str, str, str], ...]:
         for origin, held in holders.items()
         if held
     )
-
-
-def _summary(section: Section) -> list[str]:
-    """The findings of a section, each a sentence made from its numbers."""
-    rows = section.rows
-    status = Counter(row.status for row in rows if row.run.kind != "peer")
-    if not status:
-        lines = ["Only library products here."]
-    else:
-        lines = [f"{plural(sum(status.values()), 'kernel')}: {listing([f'{n} {name}' for name, n in status.items()])}."]
-    binding: dict[str, list[str]] = {}
-    for row in section.placed:
-        if row.run.kind == "rung" and row.run.placement is not None:
-            binding.setdefault(row.run.placement.bound_by, []).append(row.name)
-    if binding:
-        parts = [f"{ROOF_NAMES.get(name, name)} binds {listing(names, 9)}" for name, names in binding.items()]
-        lines.append(f"{'; '.join(parts)}.")
-    for fit in fits(section):
-        who = f"{plural(len(fit.rows), 'kernel')}; {fit.words[0]}"
-        lines.append(f"L1 intensity follows {FORMULA[fit.law]} {fit.within} ({who}).")
-    if ragged(section) and fits(section):
-        lines.append(ragged(section))
-    pair = family([row for row in rows if row.run.intensity.get("shared")])
-    if pair is not None:
-        worst, clean = pair
-        moved = clean.run.intensity["shared"] / worst.run.intensity["shared"]
-        lines.append(
-            f"Bank conflicts put {worst.name} {number(moved)} times to the left of {clean.name} at shared memory: the "
-            "same tile, but its layout."
-        )
-    lines.extend(_fastest(section))
-    missing = dict.fromkeys(name for row in rows for name in unroofed(row.run, section.results.roofs))
-    if missing:
-        lines.append(f"No roof is known here for {listing(list(missing))}, so true bounds may be lower.")
-    return lines
-
-
-def _fastest(section: Section) -> list[str]:
-    timed = [row for row in section.rows if row.run.flop_per_s]
-    rungs = [row for row in timed if row.run.kind == "rung"]
-    if not rungs:
-        return [] if timed or not section.placed else ["No clock ran: rates here are bounds, not measurements."]
-    best = max(rungs, key=lambda row: row.run.flop_per_s or 0)
-    text = f"Fastest: {best.name} at {tflops(best.run.flop_per_s or 0)}"
-    for row in timed:
-        if row.run.kind == "peer":
-            text += f", {percent((best.run.flop_per_s or 0) / (row.run.flop_per_s or 1))} of {row.name}"
-    return [f"{text}."]

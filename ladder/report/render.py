@@ -40,7 +40,7 @@ def html(page: Page, figures: str) -> str:
     environment = _environment(autoescape=True)
     pictures: dict[str, Markup] = {}
     spent = 0
-    for figure in (figure for group in page.groups for part in group.parts for figure in part.figures):
+    for figure in page.figures:
         svg = _picture(figure)
         spent += len(svg.encode())
         if spent > INLINE_LIMIT_BYTES:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from ladder.model import Level, Roofs
-from ladder.report.draw import COLOURS, INK, MARKERS, MUTED, PAPER, Drawing, canvas, finish, plain_ticks, styled
+from ladder.report.draw import (
+    COLOURS,
+    INK,
+    MARKERS,
+    MUTED,
+    PAPER,
+    Drawing,
+    canvas,
+    finish,
+    plain_ticks,
+    slope_degrees,
+    styled,
+)
 from ladder.report.labels import spread
 from ladder.report.text import LEVEL_NAMES, ROOF_NAMES, listing, number, percent, plural, short, si, tflops
 from ladder.report.view import Row, Section
@@ -79,15 +91,9 @@ def _roofs(axes: Axes, roofs: Roofs) -> None:
         y = low * 1.12
         axes.annotate(
             f"{LEVEL_NAMES[level]}  {si(bandwidth, 'B/s')}", (y * _TERA / bandwidth, y), xytext=(-3, 3),
-            textcoords="offset points", rotation=_slope_degrees(axes), rotation_mode="anchor", ha="left", va="bottom",
+            textcoords="offset points", rotation=slope_degrees(axes), rotation_mode="anchor", ha="left", va="bottom",
             color=COLOURS[level], fontsize=8.5, zorder=6,
         )  # fmt: skip
-
-
-def _slope_degrees(axes: Axes) -> float:
-    """Angle on the page of a line of slope 1 in log-log."""
-    (x0, y0), (x1, y1) = axes.transData.transform([(1, 1), (10, 10)])
-    return math.degrees(math.atan2(y1 - y0, x1 - x0))
 
 
 def _levels(row: Row, roofs: Roofs) -> list[Level]:
@@ -122,10 +128,19 @@ def _row(axes: Axes, row: Row, roofs: Roofs) -> None:
             roof = row.run.placement.roof_flop_per_s / _TERA
             axes.plot([x, x], [y, roof], color=COLOURS[level], lw=0.8, ls=":", zorder=3)
         axes.plot(
-            [x], [y], marker=MARKERS[level], ls="none", ms=9.0 if level == "shared" else 6.6 if strong else 5.0,
-            mfc=COLOURS[level] if timed else PAPER, mec=COLOURS[level], mew=1.9 if strong else 1.1,
-            zorder=5 if strong else 4,
+            [x], [y], marker=MARKERS[level], ls="none",
+            zorder=5 if strong else 4, **_face(level, timed=timed, strong=strong),
         )  # fmt: skip
+
+
+def _face(level: Level, *, timed: bool, strong: bool) -> dict[str, Any]:
+    """Filled with a rim of paper, so that neighbours stay apart, or hollow; a bar has no face."""
+    if timed and level != "shared":
+        return {"mfc": COLOURS[level], "mec": PAPER, "mew": 0.7, "ms": 8.2 if strong else 5.8}
+    return {
+        "mfc": PAPER, "mec": COLOURS[level], "mew": 1.9 if strong else 1.1,
+        "ms": 9.0 if level == "shared" else 6.6 if strong else 5.0,
+    }  # fmt: skip
 
 
 def _labels(axes: Axes, rows: list[Row], height_in: float) -> None:

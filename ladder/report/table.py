@@ -86,7 +86,8 @@ _LEVEL_MEANINGS: dict[Level, str] = {
 
 
 def _check(row: Row) -> Cell:
-    return Cell(row.status, {"right": "good", "wrong": "bad", "broke off": "bad"}.get(row.status, "quiet"))
+    css = {"right": "good", "wrong": "bad", "broke off": "bad", "sampled": "quiet words"}
+    return Cell(row.outcome, css.get(row.status, "quiet"))
 
 
 def _error(row: Row) -> Cell:

@@ -21,6 +21,7 @@ __all__ = [
     "si",
     "slug",
     "tflops",
+    "the",
 ]
 
 LEVEL_NAMES: dict[Level, str] = {
@@ -42,6 +43,8 @@ ROOF_NAMES: dict[str, str] = {
     "fp16": "FP16",
     "bf16": "BF16",
 }
+
+_WITH_ARTICLE = frozenset({"sm"})
 
 ORIGIN_MEANINGS: dict[Origin, str] = {
     "measured": "timed on this GPU in this session",
@@ -75,6 +78,12 @@ def si(value: float, unit: str, digits: int = 3) -> str:
 def tflops(flop_per_s: float) -> str:
     """A rate for a sentence or a cell: "9.98 TFLOP/s", small ones in GFLOP/s."""
     return si(flop_per_s, "FLOP/s")
+
+
+def the(roof: str) -> str:
+    """A roof's name inside a sentence: "the SM data pipe", "DRAM", "shared memory"."""
+    name = ROOF_NAMES.get(roof, roof)
+    return f"the {name}" if roof in _WITH_ARTICLE else name
 
 
 def seconds(value_s: float) -> str:

@@ -10,13 +10,17 @@ from typing import Literal
 from ladder.errors import ShapeError
 from ladder.geometry import plan
 from ladder.laws import useful
-from ladder.model import Kind, Origin, Rung, Shape
-from ladder.report.diagnose import Reading, conflict_degree, read
+from ladder.model import Device, Kind, Origin, Rung, Shape
+from ladder.report.diagnose import Reading, read
+from ladder.report.signals import conflict_degree
 from ladder.store import Results, Run
 
-__all__ = ["Row", "Section", "Status", "origins", "sections"]
+__all__ = ["STATUS_WORDS", "Row", "Section", "Status", "origins", "sections"]
 
-Status = Literal["right", "wrong", "broke off", "skipped", "not checked"]
+Status = Literal["right", "wrong", "broke off", "skipped", "not checked", "sampled"]
+
+STATUS_WORDS: dict[str, str] = {"sampled": "not run: counted from sampled threadblocks"}
+"""What a status is called where its own word would not do."""
 
 _KIND_ORDER: tuple[Kind, ...] = ("rung", "law", "peer")
 
@@ -43,6 +47,11 @@ class Row:
     def name(self) -> str:
         """The rung's name."""
         return self.run.rung
+
+    @property
+    def outcome(self) -> str:
+        """The status in words."""
+        return STATUS_WORDS.get(self.status, self.status)
 
     @property
     def placed(self) -> bool:
@@ -89,9 +98,14 @@ class Section:
 
 
 def sections(results: Results, catalog: Mapping[str, Rung] | None = None) -> tuple[Section, ...]:
-    """``results`` by shape, in the order in which the shapes first appear."""
+    """``results`` by shape: the largest cube that ran leads; smaller cubes, unproved ones and other shapes follow."""
     known = catalog or {}
-    shapes = dict.fromkeys(run.shape for run in results.runs)
+    proved = {run.shape for run in results.runs if run.check is not None}
+
+    def place(shape: Shape) -> tuple[bool, bool, int]:
+        return not shape.m == shape.n == shape.k, shape not in proved, -shape.flop
+
+    shapes = sorted(dict.fromkeys(run.shape for run in results.runs), key=place)
     return tuple(
         Section(
             results=results,
@@ -127,16 +141,17 @@ def _row(run: Run, results: Results, rung: Rung | None) -> Row:
     blocks = _blocks(rung, run.shape) if rung is not None else None
     inside = useful(rung, run.shape) if rung is not None and run.shape.flop else None
     reading = read(run, results.roofs, sm_count=results.device.sm_count, blocks=blocks, useful=inside)
-    return Row(run=run, status=_status(run), reading=reading, rung=rung, edge=_edge(run, rung))
+    return Row(run=run, status=_status(run, results.device), reading=reading, rung=rung, edge=_edge(run, rung))
 
 
-def _status(run: Run) -> Status:
+def _status(run: Run, device: Device) -> Status:
     if run.skipped is not None:
         return "skipped"
     if run.error is not None:
         return "broke off"
     if run.check is None:
-        return "not checked"
+        # The emulator proves whatever it executes; without a check its counts come from some of the threadblocks.
+        return "sampled" if device.backend == "emulated" and run.traffic is not None else "not checked"
     return "right" if run.check.passed else "wrong"
 
 

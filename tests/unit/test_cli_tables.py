@@ -146,3 +146,15 @@ def test_the_catalogue(width: int) -> None:
     rungs = load_catalog()
     lines, _ = drawn(catalogue(rungs), width)
     assert [cells[0] for cells in lines[2:]] == [rung.name for rung in rungs]
+
+
+def test_a_wide_terminal_shows_what_each_rung_removes() -> None:
+    rungs = load_catalog()
+    lines, caption = drawn(catalogue(rungs), 200)
+    padded = next(cells for cells in lines if cells[0] == "padded")
+    assert "the bank conflicts of rung 04" in " ".join(padded)
+    assert caption == ""
+    narrow, caption = drawn(catalogue(rungs), 80)
+    assert "removes" not in narrow[0]
+    assert caption.startswith("No room for:")
+    assert caption.endswith("removes.")

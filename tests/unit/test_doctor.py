@@ -12,6 +12,7 @@ from ladder import doctor
 from ladder.backends import cuda
 from ladder.doctor import Finding, examine, works
 from ladder.errors import BackendError, CompileError, NvrtcMissingError
+from ladder.ptx.c import EngineUnavailableError
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +32,7 @@ def test_everything_that_emulation_needs_is_here() -> None:
         "packages",
         "NVRTC",
         "a kernel",
+        "C engine",
         "compiler cache",
         "GPU",
         "ncu",
@@ -138,3 +140,15 @@ def test_without_ncu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert finding.status == "absent"
     assert finding.fix is not None
     assert "Nsight Compute" in finding.fix
+
+
+def test_without_a_c_compiler_the_engine_is_numpy_and_the_fix_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise EngineUnavailableError("install gcc")
+
+    monkeypatch.setattr(doctor, "runtime", refuse)
+    engine = found("C engine")
+    assert engine.status == "absent"
+    assert "numpy" in engine.found
+    assert engine.fix == "install gcc"
+    assert works(examine())

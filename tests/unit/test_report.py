@@ -108,10 +108,12 @@ def test_equal_results_give_equal_bytes(tmp_path: Path) -> None:
 
 def test_every_link_is_relative_and_leads_somewhere(report: Path) -> None:
     targets = re.findall(r"\]\(([^)]+)\)", md(report))
-    assert len(targets) == 16
+    assert len(targets) == 20
+    anchors = re.findall(r'^<a id="([a-z0-9-]+)"></a>$', md(report), flags=re.MULTILINE)
+    assert len(anchors) == len(set(anchors)) == 4
     for target in targets:
         assert not target.startswith(("/", "http"))
-        assert (report / target).is_file()
+        assert target[1:] in anchors if target.startswith("#") else (report / target).is_file()
     parsed = Text(page(report))
     for link in parsed.links:
         assert link.startswith("#")
@@ -247,7 +249,7 @@ def test_names_titles_and_failures_cannot_break_the_pages(tmp_path: Path) -> Non
     flat = " ".join(HOSTILE.split())
     assert f"placed {flat}" in shown.text
     assert f"GPU {flat}, emulated on the CPU" in shown.text
-    assert all(link.startswith("figures/") for link in shown.links)
+    assert all(link.startswith(("figures/", "#gpu-img-")) for link in shown.links)
     assert shown.tags.count("h1") == 1
     assert "code" not in shown.tags
     head = next(line for line in text.splitlines() if line.startswith("| kernel |"))

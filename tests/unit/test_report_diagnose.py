@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from helpers.results import H200_ROOFS, KERNELS, Kernel, make_run, peer, unhappy_runs
 
-from ladder.model import Resources, Roofs, Shape
-from ladder.report.diagnose import conflict_degree, read, scatter, unroofed
+from ladder.model import Quantity, Resources, Roofs, Shape
+from ladder.report.diagnose import read
+from ladder.report.signals import conflict_degree, scatter, scattered, unroofed
 from ladder.roofline import place
 from ladder.store import Run
 
@@ -29,7 +30,7 @@ def slow(run: Run, fraction: float) -> Run:
     ("name", "rule", "lever"),
     [
         ("naive", "scattered", "consecutive lanes read consecutive addresses"),
-        ("coalesced", "operands", "keep a tile of C in registers"),
+        ("coalesced", "operands", "Keep a tile of C in registers"),
         ("tiled_32", "shared", "larger tile of C in registers"),
         ("tiled_conflict", "conflicts", "Pad the tile's rows"),
         ("padded", "shared", "larger tile of C in registers"),
@@ -78,7 +79,7 @@ def test_more_wavefronts_than_the_widest_access_needs_are_conflicts_without_any_
     reading = read(run, H200_ROOFS)
     assert reading.rule == "conflicts"
     assert "no clean access needs over 4" in reading.binds
-    assert "at least" in reading.lever
+    assert "lifts the bound to at least" in reading.lever
 
 
 def test_two_wavefronts_without_a_law_may_be_width_or_conflict() -> None:
@@ -86,7 +87,7 @@ def test_two_wavefronts_without_a_law_may_be_width_or_conflict() -> None:
     assert conflict_degree(run) is None
     reading = read(run, H200_ROOFS)
     assert reading.rule == "shared"
-    assert "for 4-byte ones they are conflicts" in reading.lever
+    assert "if every access is 4 bytes wide they are conflicts" in reading.lever
 
 
 def test_the_law_tells_width_from_conflict() -> None:
@@ -101,12 +102,52 @@ def test_the_promise_after_padding_stops_at_the_next_roof() -> None:
     )
     reading = read(run, H200_ROOFS)
     assert reading.rule == "conflicts"
-    assert "the bound is at least 16.6 TFLOP/s" in reading.lever
+    assert "the bound to at least 16.6 TFLOP/s" in reading.lever
 
 
 def test_scatter_is_touched_over_asked() -> None:
     assert scatter(make_run(BY_NAME["naive"], 256)) == pytest.approx(1056 / 256, rel=1e-3)
     assert scatter(peer(256, 1e12)) is None
+
+
+def counted(wavefronts: int, requests: int, l1_bytes: int) -> Run:
+    """Naive's row as a GPU counts it: nobody knows what its lanes asked for."""
+    run = make_run(BY_NAME["naive"], 1024)
+    assert run.traffic is not None
+    levels = {level: q for level, q in run.traffic.levels.items() if level != "asked"}
+    levels["l1"] = Quantity(bytes=l1_bytes, origin="counted")
+    traffic = replace(run.traffic, levels=levels, global_wavefronts=wavefronts, global_requests=requests)
+    return replace(run, traffic=traffic)
+
+
+@pytest.mark.parametrize(
+    ("wavefronts", "l1_bytes", "words"),
+    [
+        (16_500, 528_000, "16.5 wavefronts a global request"),
+        (4_001, 640_000, "4.00 wavefronts a global request"),
+        (1_200, 528_000, "13.8 sectors for each wavefront"),
+        (4_000, 512_000, ""),  # 16 bytes a lane, contiguous
+        (1_000, 160_000, ""),  # 4 bytes a lane, across a sector's edge
+    ],
+)
+def test_a_gpu_shows_scattered_lanes_by_its_wavefronts_and_sectors(wavefronts: int, l1_bytes: int, words: str) -> None:
+    run = counted(wavefronts, 1_000, l1_bytes)
+    assert scatter(run) is None
+    assert (words in scattered(run)) if words else (scattered(run) == "")
+    assert (read(run, H200_ROOFS).rule == "scattered") == bool(words)
+    assert scattered(counted(0, 0, l1_bytes)) == ""
+
+
+def test_scattered_lanes_far_below_the_pipe_are_not_called_latency() -> None:
+    reading = read(slow(counted(1_200, 1_000, 528_000), 0.2), H200_ROOFS)
+    assert "only 20 % of this bound: so many sectors cost time that no roof here counts" in reading.binds
+    assert "latency" not in reading.binds
+    assert reading.lever == "Let consecutive lanes read consecutive addresses."
+
+
+def test_the_share_reached_follows_the_bound_that_it_is_of() -> None:
+    binds = read(make_run(BY_NAME["tiled_32"], 4096, timed=True), H200_ROOFS).binds
+    assert binds.index("Shared memory binds") < binds.index("of this bound") < binds.index("Next comes")
 
 
 @pytest.mark.parametrize(
@@ -155,8 +196,8 @@ def test_two_roofs_of_one_height_are_both_named() -> None:
     run = make_run(kernel(l2=1.0, sm=0.26), 1024)
     assert read(run, H200_ROOFS).rule == "l2"
     assert "Enlarge the block tile" in read(run, H200_ROOFS).lever
-    assert "keep a tile of C in registers" in read(run, H200_ROOFS).lever
-    assert "binds at nearly the same height" in read(run, H200_ROOFS).binds
+    assert "Keep a tile of C in registers" in read(run, H200_ROOFS).lever
+    assert "The bound of the SM data pipe is nearly as low" in read(run, H200_ROOFS).binds
 
 
 def test_levels_without_a_roof_are_told() -> None:

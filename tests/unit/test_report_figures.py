@@ -5,20 +5,19 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
-from itertools import combinations
 from types import ModuleType
 from xml.etree import ElementTree as ET
 
 import pytest
+from helpers.figures import assert_legible, texts
 from helpers.results import KERNELS, Kernel, make_results, make_run, peer, unhappy_runs
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.text import Text
 from PIL import Image
 
 from ladder.model import Roofs
 from ladder.report import banks_figure, bounds_figure, law_figure, roofline_figure
-from ladder.report.draw import MARKERS, Drawing, inline
+from ladder.report.draw import COLOURS, MARKERS, Drawing, inline
 from ladder.report.view import Section, sections
 from ladder.store import Results
 
@@ -70,41 +69,12 @@ def section(results: Results) -> Section:
     return sections(results)[0]
 
 
-def texts(figure: Figure) -> list[Text]:
-    return [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
-
-
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__.rpartition(".")[2])
 def test_no_text_covers_another_or_leaves_the_page(module: ModuleType, case: str, figures: list[Figure]) -> None:
     assert module.draw(section(CASES[case]())) is not None
     (figure,) = figures
-    figure.canvas.draw()
-    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
-    page = figure.bbox
-    hidden = _hidden(figure)
-    shown = [(text, text.get_window_extent(renderer)) for text in texts(figure) if text not in hidden]
-    assert len(shown) > 5
-    for text, box in shown:
-        inside = box.x0 >= page.x0 - 1 and box.x1 <= page.x1 + 1 and box.y0 >= page.y0 - 1 and box.y1 <= page.y1 + 1
-        assert inside, f"{text.get_text()!r} at {box} leaves {page}"
-    for (one, a), (two, b) in combinations(shown, 2):
-        if one.get_rotation() == two.get_rotation() == 0:
-            wide = min(a.x1, b.x1) - max(a.x0, b.x0)
-            tall = min(a.y1, b.y1) - max(a.y0, b.y0)
-            assert wide < 1 or tall < 0.25 * min(a.height, b.height), f"{one.get_text()!r} covers {two.get_text()!r}"
-
-
-def _hidden(figure: Figure) -> set[Text]:
-    """Labels of ticks beyond the view limits: they exist, but nobody draws them."""
-    hidden: set[Text] = set()
-    for axes in figure.axes:
-        for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-            low, high = sorted(limits)
-            for tick in (*axis.majorTicks, *axis.minorTicks):
-                if not low <= tick.get_loc() <= high:
-                    hidden |= {tick.label1, tick.label2}
-    return hidden
+    assert_legible(figure)
 
 
 @pytest.mark.parametrize("case", ["emulated", "timed"])
@@ -138,7 +108,9 @@ def test_without_a_clock_the_binding_point_lies_on_its_roof_and_is_hollow(figure
 
 def test_with_a_clock_points_are_filled(figures: list[Figure]) -> None:
     assert roofline_figure.draw(section(make_results(4096, timed=True))) is not None
-    assert all(line.get_markerfacecolor() == line.get_markeredgecolor() for line in _markers(figures[0]))
+    points = [line for line in _markers(figures[0]) if line.get_marker() != MARKERS["shared"]]
+    assert len(points) == 3 * len(KERNELS)
+    assert all(line.get_markerfacecolor() in (COLOURS["sm"], COLOURS["l2"], COLOURS["dram"]) for line in points)
 
 
 def _markers(figure: Figure) -> list[Line2D]:
