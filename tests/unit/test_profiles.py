@@ -9,6 +9,9 @@ import pytest
 from ladder.errors import ProfileError
 from ladder.profiles import available, load_profile
 from ladder.roofline import ridge
+from ladder.store import load
+
+RECORDS = Path(__file__).parents[2] / "bench" / "results"
 
 GOOD = """
 schema = "ladder-profile/1"
@@ -55,8 +58,10 @@ def test_the_h200_is_as_measured() -> None:
     profile = load_profile("H200")
     device, roofs = profile.device, profile.roofs
     assert (device.arch, device.sm_count, device.l2_bytes) == ("sm_90", 132, 60 * 2**20)
-    assert dict(roofs.bytes_per_s) == {"dram": 4.12e12, "l2": 8.3e12, "sm": 32.6e12}
-    assert roofs.flop_per_s["fp32"] == 64.7e12
+    measured = load(RECORDS / "nvidia-h200" / "2026-11-30-core.json").roofs
+    assert dict(roofs.bytes_per_s) == pytest.approx(dict(measured.bytes_per_s), rel=2e-3)
+    assert dict(roofs.flop_per_s) == pytest.approx(dict(measured.flop_per_s), rel=2e-3)
+    assert set(measured.origin.values()) == {"measured"}
     assert device.sm_clock_hz is not None
     assert roofs.bytes_per_s["sm"] < device.sm_count * 128 * device.sm_clock_hz
 
