@@ -86,7 +86,9 @@ def measure_ceilings(gpu: Gpu, *, progress: Progress | None = None) -> Ceilings:
             trials += [trial for trial, _ in found]
             rate, best, again, what = _plateau(found) if roof == "l2" else _highest(found)
             readings[roof] = bench.reading(again)
-            clock = best.sm_clock_hz or readings[roof].sm_clock_hz
+            # The device's own timer ticks coarsely and may read low; a clock below what the rate needs is none.
+            clocks = [clock for clock in (best.sm_clock_hz, readings[roof].sm_clock_hz) if clock]
+            clock = max(clocks, default=None)
             roofs[roof] = rate, f"{what}; {_per_clock(roof, rate, clock, gpu)}{_drawing(readings[roof])}"
             if progress is not None:
                 progress(f"{roof}: {rate / 1e12:.4g} T{'FLOP' if roof == 'fp32' else 'B'}/s, {roofs[roof][1]}")
