@@ -17,13 +17,15 @@ from ladder.climb import climb, why_skipped
 from ladder.errors import InputError, ShapeError
 from ladder.model import Rung, Shape
 from ladder.nvrtc import Compiled, compile_rung
-from ladder.profiles import load_profile
+from ladder.profiles import load_profile, roofs_of
 from ladder.store import Run
 
 __all__ = ["matmul", "run"]
 
 BackendName = Literal["auto", "cuda", "emulated"]
 F32 = NDArray[np.float32]
+
+DEFAULT_PROFILE = "h200"
 
 _DLPACK_CUDA = (2, 13)
 """kDLCUDA and kDLCUDAManaged of DLPack's DLDeviceType."""
@@ -86,7 +88,7 @@ def run(
     shape: str | Shape | Sequence[int] = (256, 256, 256),
     *,
     backend: BackendName = "auto",
-    profile: str = "h200",
+    profile: str | None = None,
 ) -> Run:
     """Prove, count, time and place one rung in this process; see :func:`ladder.climb.climb`.
 
@@ -94,7 +96,8 @@ def run(
         rung: a rung's name, the path of a ``.cu`` file, or a :class:`ladder.Rung`.
         shape: ``"MxNxK"``, a :class:`ladder.Shape` or three sizes.
         backend: as in :func:`matmul`.
-        profile: the recorded GPU to emulate, and whose roofs place the rung.
+        profile: the recorded GPU to emulate, and whose roofs place the rung. Default: the H200 is emulated, and a real
+            GPU has the roofs recorded for it, or modelled from its clock.
 
     Raises:
         LadderError: the rung is unknown, the shape is malformed, or NVRTC or the GPU is missing.
@@ -106,7 +109,12 @@ def run(
             raise ShapeError(f"shape {shape!r}: give M, N and K")
         m, n, k = shape
         shape = Shape(m=m, n=n, k=k)
-    return climb(_one_rung(rung), shape, _opened(backend, profile), load_profile(profile).roofs)
+    opened = _opened(backend, profile or DEFAULT_PROFILE)
+    chosen = load_profile(profile or DEFAULT_PROFILE)
+    roofs = chosen.roofs
+    if opened.name == "cuda":
+        roofs, _ = roofs_of(opened.device, chosen if profile else None)
+    return climb(_one_rung(rung), shape, opened, roofs)
 
 
 def _one_rung(rung: str | Path | Rung) -> Rung:

@@ -141,7 +141,7 @@ def prepare(
         )
     else:
         device = _device_of(where, chosen)
-        roofs, source = _roofs_of(device, chosen if profile else None)
+        roofs, source = profiles.roofs_of(device, chosen if profile else None)
         if measure and not profile:
             say(f"Measuring the roofs of {device.name} ...")
             device, roofs, source = _measured(device, roofs, source)
@@ -198,28 +198,6 @@ def _device_of(backend: str, profile: Profile) -> Device:
 def _describe(backend: str, profile: Profile) -> Callable[[None], Device]:
     device = open_backend(backend, profile).device
     return lambda _: device
-
-
-def _roofs_of(device: Device, asked: Profile | None) -> tuple[Roofs, str]:
-    """The roofs of a real GPU: those of the profile asked for, else of the profile of that name, else a model."""
-    if asked is not None:
-        return asked.roofs, f"those recorded in profile {asked.name}"
-    for name in profiles.available():
-        recorded = profiles.load_profile(name)
-        if recorded.device.name == device.name:
-            return recorded.roofs, f"those recorded for this GPU (profile {name})"
-    if not device.sm_clock_hz:
-        raise InputError(f"no roofs are known for {device.name}, and it does not tell its SM clock: name a --profile")
-    lanes = device.fma_per_clock
-    per_s = device.sm_count * device.sm_clock_hz
-    model = f"{device.sm_count} SMs at {device.sm_clock_hz / 1e9:.2f} GHz"
-    roofs = Roofs(
-        bytes_per_s={"sm": 128 * per_s},
-        flop_per_s={"fp32": 2 * lanes * per_s},
-        origin={"sm": "modelled", "fp32": "modelled"},
-        note={"sm": f"128 B per clock, {model}", "fp32": f"{lanes} FMA per clock, {model}"},
-    )
-    return roofs, "modelled from its clock, for its SMs alone (no profile of it is recorded)"
 
 
 def _measured(device: Device, roofs: Roofs, source: str) -> tuple[Device, Roofs, str]:

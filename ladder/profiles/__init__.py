@@ -33,7 +33,7 @@ from typing import Any, NoReturn
 from ladder.errors import ProfileError
 from ladder.model import ORIGINS, Device, Origin, Roofs
 
-__all__ = ["SCHEMA", "Profile", "available", "load_profile"]
+__all__ = ["SCHEMA", "Profile", "available", "load_profile", "roofs_of"]
 
 SCHEMA = "ladder-profile/1"
 
@@ -183,3 +183,32 @@ def _positive(value: Any, where: str, key: str, *, integer: bool = False) -> flo
 
 def _fail(where: str, key: str, problem: str) -> NoReturn:
     raise ProfileError(f"profile {where}: key {key} {problem}")
+
+
+def roofs_of(device: Device, asked: Profile | None = None) -> tuple[Roofs, str]:
+    """The roofs of a real GPU that nobody has measured, and where they are from, in words.
+
+    Those of the profile ``asked`` for, else of the recorded profile of that GPU, else modelled from its clock: 128
+    bytes a clock for each SM's data pipe and its FMA units, with no roof for L2 and DRAM.
+
+    Raises:
+        ProfileError: there is no profile of the device, and it does not tell its SM clock.
+    """
+    if asked is not None:
+        return asked.roofs, f"those recorded in profile {asked.name}"
+    for name in available():
+        recorded = load_profile(name)
+        if recorded.device.name == device.name:
+            return recorded.roofs, f"those recorded for this GPU (profile {name})"
+    if not device.sm_clock_hz:
+        raise ProfileError(f"no roofs are known for {device.name}, and it does not tell its SM clock: name a profile")
+    lanes = device.fma_per_clock
+    per_s = device.sm_count * device.sm_clock_hz
+    model = f"{device.sm_count} SMs at {device.sm_clock_hz / 1e9:.2f} GHz"
+    roofs = Roofs(
+        bytes_per_s={"sm": 128 * per_s},
+        flop_per_s={"fp32": 2 * lanes * per_s},
+        origin={"sm": "modelled", "fp32": "modelled"},
+        note={"sm": f"128 B per clock, {model}", "fp32": f"{lanes} FMA per clock, {model}"},
+    )
+    return roofs, "modelled from its clock, for its SMs alone (no profile of it is recorded)"

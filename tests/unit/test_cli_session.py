@@ -14,9 +14,9 @@ from helpers.command import command, environment
 
 from ladder.cli import session
 from ladder.cli.session import DEFAULT_SHAPE, Limits, prepare
-from ladder.errors import DriverMissingError, InputError
+from ladder.errors import DriverMissingError, InputError, ProfileError
 from ladder.model import Shape
-from ladder.profiles import load_profile
+from ladder.profiles import load_profile, roofs_of
 
 H200 = load_profile("h200")
 GPU = replace(H200.device, backend="cuda")
@@ -24,13 +24,13 @@ LIMITS = Limits(timeout_s=10)
 
 
 def test_a_known_gpu_has_the_roofs_of_its_profile() -> None:
-    roofs, source = session._roofs_of(GPU, None)
+    roofs, source = roofs_of(GPU, None)
     assert roofs == H200.roofs
     assert "profile h200" in source
 
 
 def test_the_profile_asked_for_wins() -> None:
-    roofs, source = session._roofs_of(GPU, load_profile("t4"))
+    roofs, source = roofs_of(GPU, load_profile("t4"))
     assert roofs == load_profile("t4").roofs
     assert "profile t4" in source
 
@@ -38,7 +38,7 @@ def test_the_profile_asked_for_wins() -> None:
 @pytest.mark.parametrize(("capability", "lanes"), [((7, 5), 64), ((8, 0), 64), ((8, 6), 128), ((9, 0), 128)])
 def test_an_unknown_gpu_has_modelled_roofs_for_what_its_clock_tells(capability: tuple[int, int], lanes: int) -> None:
     device = replace(GPU, name="Some GPU", compute_capability=capability, sm_count=10, sm_clock_hz=1e9)
-    roofs, source = session._roofs_of(device, None)
+    roofs, source = roofs_of(device, None)
     assert roofs.flop_per_s == {"fp32": 2 * lanes * 10 * 1e9}
     assert roofs.bytes_per_s == {"sm": 128 * 10 * 1e9}
     assert set(roofs.origin.values()) == {"modelled"}
@@ -46,8 +46,8 @@ def test_an_unknown_gpu_has_modelled_roofs_for_what_its_clock_tells(capability: 
 
 
 def test_an_unknown_gpu_without_a_clock_needs_a_profile() -> None:
-    with pytest.raises(InputError, match="name a --profile"):
-        session._roofs_of(replace(GPU, name="Some GPU", sm_clock_hz=None), None)
+    with pytest.raises(ProfileError, match="name a profile"):
+        roofs_of(replace(GPU, name="Some GPU", sm_clock_hz=None), None)
 
 
 def test_a_device_is_described_by_a_child() -> None:
