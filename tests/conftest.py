@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,3 +22,11 @@ def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LADDER_CACHE_DIR", str(folder))
         yield folder
+
+
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Children can be interrupted, even where this process was started in the background, deaf to SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

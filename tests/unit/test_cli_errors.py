@@ -271,6 +271,7 @@ def wait_for(stream: IO[str], words: str) -> str:
     raise AssertionError(f"the output ended without {words!r}")
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_keeps_the_finished_rungs(tmp_path: Path) -> None:
     out = tmp_path / "r.json"
     words = command(
@@ -356,6 +357,7 @@ def test_rows_are_on_disk_before_the_next_rung_ends(tmp_path: Path) -> None:
     assert list(rows(out)) == ["naive", "endless"]
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_while_it_starts_is_one_line() -> None:
     code = "import ladder.cli.session as s, os, signal; s.prepare = lambda **_: os.kill(os.getpid(), signal.SIGINT)\n"
     code += "import time\nfrom ladder.cli import main\nraise SystemExit(main(['run', 'naive']))"

@@ -131,6 +131,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_of_the_whole_process_group_ends_the_children(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(INTERRUPTED, encoding="utf-8")
