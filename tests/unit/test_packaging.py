@@ -17,7 +17,7 @@ import pytest
 from helpers.kernels import emulator
 from packaging.requirements import Requirement
 
-from ladder.catalog import load_catalog, parse_file
+from ladder.catalog import parse_file
 from ladder.check import prove
 from ladder.model import Shape
 from ladder.nvrtc import compile_rung
@@ -196,8 +196,8 @@ def test_the_readmes_rung_is_right(tmp_path: Path) -> None:
 def test_the_changelog_names_every_core_rung_file() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert "## [Unreleased]" in text
-    for rung in load_catalog():
-        assert re.sub(r"_\d+$", "", rung.name) in text
+    for name in ("naive", "coalesced", "tiled", "tiled_conflict", "padded", "register_tile", "tile_product"):
+        assert f"`{name}`" in text
 
 
 def test_the_citation_states_no_version_that_could_drift() -> None:
