@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ladder.model import Timing
 
-__all__ = ["PowerLaw", "StopRule", "fit_power_law", "percentile", "relative_noise", "relative_spread", "summarize"]
+__all__ = ["PowerLaw", "StopRule", "fit_power_law", "percentile", "relative_noise", "summarize"]
 
 
 def percentile(samples: Sequence[float], q: float) -> float:
@@ -38,11 +38,6 @@ def summarize(samples_s: Sequence[float]) -> Timing:
         raise ValueError(f"{len(bad)} of {len(samples_s)} samples are not positive seconds, first {bad[0]}")
     p20, median, p80 = (percentile(samples_s, q) for q in (20, 50, 80))
     return Timing(median=median, p20=p20, p80=p80, samples=len(samples_s))
-
-
-def relative_spread(timing: Timing) -> float:
-    """(p80 - p20) / median: the width of the middle 60 % of the samples."""
-    return (timing.p80 - timing.p20) / timing.median
 
 
 def relative_noise(samples: Sequence[float]) -> float:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ladder.errors import KernelFaultError
 from ladder.ptx.clocks import Clocks
-from ladder.ptx.parse import Function, Immediate, Instruction
+from ladder.ptx.syntax import Function, Immediate, Instruction
 from ladder.ptx.warp import WARP, Warps, ballot, rows
 
 __all__ = ["NamedBarriers", "barrier_kind", "is_plain", "with_results"]

@@ -22,27 +22,9 @@ from ladder.ptx.syntax import (
     Symbol,
     Variable,
     Vector,
-    destinations,
-    registers_of,
-    sources,
 )
 
-__all__ = [
-    "Address",
-    "Function",
-    "Immediate",
-    "Instruction",
-    "Operand",
-    "Param",
-    "Register",
-    "Symbol",
-    "Variable",
-    "Vector",
-    "destinations",
-    "parse",
-    "registers_of",
-    "sources",
-]
+__all__ = ["parse"]
 
 TYPE_BYTES = {
     "pred": 1, "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2, "f16x2": 4, "bf16x2": 4,
