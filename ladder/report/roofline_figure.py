@@ -37,11 +37,11 @@ _TERA = 1e12
 
 
 def draw(section: Section) -> Drawing | None:
-    """The figure, or None when no run has a place."""
+    """The figure, or None when no run has a place, or no memory a roof to place one under."""
     rows = [row for row in section.rows if row.height_flop_per_s is not None]
-    if not any(row.placed for row in rows):
-        return None
     roofs = section.results.roofs
+    if not any(row.placed for row in rows) or all(roofs.bandwidth(level) is None for level in ROOFED_LEVELS):
+        return None
     height_in = max(5.4, _LABEL_GAP_IN * (len(rows) + 2) + _BOTTOM_IN + _TOP_IN)
     with styled("roofline"):
         figure = canvas(_WIDTH_IN, height_in)

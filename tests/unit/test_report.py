@@ -377,3 +377,13 @@ def test_a_missing_roof_and_a_ragged_shape_are_explained(tmp_path: Path) -> None
     write_report([make_results(256, kernels=FEW)], tmp_path)
     assert "No roof is known" not in md(tmp_path)
     assert "32-byte sectors" not in md(tmp_path)
+
+
+def test_a_gpu_of_which_only_fp32_is_recorded_has_a_page_without_a_roofline(tmp_path: Path) -> None:
+    bare = Roofs(bytes_per_s={}, flop_per_s={"fp32": 1e12}, origin={"fp32": "recorded"})
+    runs = tuple(make_run(kernel, 256, roofs=bare) for kernel in KERNELS[:2])
+    page = write_report([replace(make_results(256, kernels=FEW), roofs=bare, runs=runs)], tmp_path)
+    assert "1.00 TFLOP/s" in page.read_text(encoding="utf-8")
+    drawn = {path.stem.rpartition("-")[2] for path in (tmp_path / "figures").glob("*.svg")}
+    assert "bounds" in drawn
+    assert "roofline" not in drawn
