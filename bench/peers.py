@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _side_by_side(backend: CudaBackend, rung_name: str, shape: Shape) -> list[Run]:
     (rung,) = catalog.find([rung_name])
-    kernel = compile_rung(rung, arch=backend.device.arch)
+    kernel = compile_rung(rung, arch=rung.arch_for(backend.device))
     a, b = inputs(shape, kind="uniform")
     rows: list[Run] = []
     with library(backend) as peers:

@@ -39,7 +39,7 @@ def blank(rung: Rung, shape: Shape) -> Run:
 
 def why_skipped(rung: Rung, shape: Shape, device: Device) -> str | None:
     """Why ``rung`` cannot run at ``shape`` on ``device``, with the fix; None when it can."""
-    reason = _too_old(rung, device)
+    reason = rung.why_not_on(device)
     if reason is not None:
         return reason
     try:
@@ -47,13 +47,6 @@ def why_skipped(rung: Rung, shape: Shape, device: Device) -> str | None:
     except ShapeError as error:
         return str(error)
     return None
-
-
-def _too_old(rung: Rung, device: Device) -> str | None:
-    major, minor = device.compute_capability
-    if 10 * major + minor >= rung.min_cc:
-        return None
-    return f"needs compute capability {rung.min_cc // 10}.{rung.min_cc % 10}; {device.name} has {major}.{minor}"
 
 
 def climb(
@@ -91,7 +84,7 @@ def climb(
     if reason is not None:
         return replace(row, skipped=reason)
     try:
-        kernel = compile_rung(rung, arch=backend.device.arch)
+        kernel = compile_rung(rung, arch=rung.arch_for(backend.device))
         resources = backend.resources(kernel)
         if resources.occupancy == 0:
             return replace(row, error=_does_not_fit(rung, resources, backend.device))
@@ -225,13 +218,13 @@ class Searcher:
             nonlocal tried
             tried = number
 
-        reason = _too_old(rung, backend.device)
+        reason = rung.why_not_on(backend.device)
         unsupported = [why for why in map(rung.supports, self.shapes) if why is not None]
         if reason is not None or unsupported:
             # A shape that was asked for is never passed over in silence.
             return Searched(skipped=reason or unsupported[0])
         try:
-            kernel = compile_rung(rung, arch=backend.device.arch)
+            kernel = compile_rung(rung, arch=rung.arch_for(backend.device))
             found = checking.search(
                 backend,
                 kernel,

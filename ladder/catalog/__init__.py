@@ -8,15 +8,25 @@ from __future__ import annotations
 import difflib
 import importlib.resources
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ladder.catalog._build import ARGUMENTS, KEYS, build
-from ladder.catalog._declaration import read_declaration
-from ladder.errors import CatalogError, UnknownRungError
+from ladder.catalog._build import KEYS, build, rebuild
+from ladder.catalog._declaration import parse_declaration, read_declaration
+from ladder.catalog._signature import ARGUMENTS
+from ladder.errors import CatalogError, InputError, UnknownRungError
 from ladder.model import Kind, Rung
 
-__all__ = ["ARGUMENTS", "KEYS", "cuda_src", "find", "load_catalog", "parse_file", "prose_fields"]
+__all__ = [
+    "ARGUMENTS",
+    "KEYS",
+    "cuda_src",
+    "find",
+    "load_catalog",
+    "parse_file",
+    "prose_fields",
+    "with_params",
+]
 
 _FIELD = re.compile(r"([A-Z][a-z]+) {2,}(\S.*)")
 
@@ -85,6 +95,26 @@ def find(names: Sequence[str]) -> tuple[Rung, ...]:
         else:
             raise UnknownRungError(_unknown(name, by_name))
     return _distinct({(rung.name, rung.path.resolve()): rung for rung in found}.values())
+
+
+def with_params(rung: Rung, params: Mapping[str, int]) -> Rung:
+    """``rung`` with other template arguments, and all that its declaration derives from them; its name stays.
+
+    Args:
+        rung: a rung of a ``.cu`` file.
+        params: values by template parameter; those that are absent keep theirs.
+
+    Raises:
+        InputError: the kernel has no such parameter, or a value is no positive integer.
+        CatalogError: the declaration does not allow the values: a block of too many threads, say.
+    """
+    for name, value in params.items():
+        if name not in rung.params:
+            known = ", ".join(rung.params) or "none"
+            raise InputError(f"rung {rung.name} has no parameter {name!r}; it has {known}: remove {name!r}")
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InputError(f"rung {rung.name}: {name} = {value!r}; give a positive integer")
+    return rebuild(parse_declaration(rung.path, rung.source), rung, {**rung.params, **params})
 
 
 def prose_fields(rung: Rung) -> dict[str, str]:

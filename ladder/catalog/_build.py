@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from ladder.catalog import _keys
-from ladder.catalog._cpp import KernelText, find_kernels
+from ladder.catalog import _extras, _keys
 from ladder.catalog._declaration import Declaration
-from ladder.model import FP32_UNIT_ROUNDOFF, Kind, Rung
+from ladder.catalog._signature import require_packing, template_of_kernel
+from ladder.model import FP32_UNIT_ROUNDOFF, Kind, Precision, Rung
 
-__all__ = ["ARGUMENTS", "KEYS", "build"]
+__all__ = ["KEYS", "build", "rebuild"]
 
 KEYS = (
     "title",
@@ -28,9 +28,13 @@ KEYS = (
     "ordered",
     "law",
     "unit_roundoff",
+    "precision",
+    "arch",
+    "align_bytes",
+    "tma",
+    "pack",
+    "tune",
 )
-ARGUMENTS = "const float* A, const float* B, float* C, int M, int N, int K"
-"""What every rung's kernel takes."""
 MAX_SMEM_BYTES = 227 * 1024
 """Dynamic shared memory that a block can have on compute capability 9.0 (CUDA C++ Programming Guide)."""
 MAX_BLOCK = (1024, 1024, 64)
@@ -38,12 +42,9 @@ MAX_THREADS = 1024
 
 _C_INITS: tuple[Literal["poison", "zero"], ...] = ("poison", "zero")
 _LAWS: tuple[Literal["tile_product", "c_stationary"], ...] = ("tile_product", "c_stationary")
+_PRECISIONS: tuple[Precision, ...] = ("fp32", "fp32_split", "tf32")
 _NUMBERED = re.compile(r"(\d+)_(.+)")
-_INTEGER_TYPES = frozenset(
-    ("int", "unsigned", "unsigned int", "long long", "unsigned long long", "size_t", "int32_t", "uint32_t", "auto")
-)
-_FLOAT_POINTER = ("float", "*")
-_INT_ARGUMENT = frozenset(("int", "unsigned", "unsigned int", "int32_t", "uint32_t"))
+_SMEM = 'smem_bytes = "4 * STAGES * BK * (BM + BN)"'
 
 
 def build(declaration: Declaration, kind: Kind) -> tuple[Rung, ...]:
@@ -55,76 +56,60 @@ def build(declaration: Declaration, kind: Kind) -> tuple[Rung, ...]:
     for key in declaration.values:
         if key not in KEYS:
             declaration.refuse(key, "unknown key", f"the keys are {', '.join(KEYS)}")
-    title, name = _keys.text(declaration, "title"), _keys.text(declaration, "kernel")
-    order = _template_order(declaration, _kernel(declaration, name))
+    order = template_of_kernel(declaration)
     numbered = _NUMBERED.fullmatch(declaration.path.stem)
     number, base = (int(numbered[1]), numbered[2]) if numbered else (0, declaration.path.stem)
-    c_init = _keys.choice(declaration, "c_init", _C_INITS) or "poison"
     return tuple(
-        Rung(
-            name=base + suffix,
-            number=number,
-            kind=kind,
-            title=_fill(declaration, title, params),
-            kernel=name,
-            params=params,
-            tile=_tile(declaration, params),
-            block=_block(declaration, params),
-            path=declaration.path,
-            source=declaration.source,
-            prose=declaration.prose,
-            grid_z_tile=_grid_z(declaration, params),
-            smem_bytes=_keys.integer(declaration, "smem_bytes", default=0, low=0, high=MAX_SMEM_BYTES),
-            multiple=_multiple(declaration),
-            min_cc=_keys.integer(declaration, "min_cc", default=75, low=50, high=999),
-            c_init=c_init,
-            ordered=_keys.boolean(declaration, "ordered", default=c_init == "poison"),
-            law=_keys.choice(declaration, "law", _LAWS),
-            unit_roundoff=_keys.fraction(declaration, "unit_roundoff", default=FP32_UNIT_ROUNDOFF),
-        )
+        _rung(declaration, params, name=base + suffix, number=number, kind=kind)
         for suffix, params in _variants(declaration, order)
     )
 
 
-def _kernel(declaration: Declaration, name: str) -> KernelText:
-    """The kernel called ``name`` (a qualified name finds its last part), its arguments checked."""
-    kernels = find_kernels(declaration.source)
-    kernel = next((k for k in kernels if k.name == name.rpartition("::")[2]), None)
-    if kernel is None:
-        found = ", ".join(dict.fromkeys(k.name for k in kernels)) or "none"
-        declaration.refuse(
-            "kernel", f"no __global__ function {name!r} in this file (found: {found})", "name one that is there"
-        )
-    if not _takes_a_product(kernel.arguments):
-        declaration.refuse(
-            "kernel",
-            f"{name} (line {kernel.line}) takes ({', '.join(kernel.arguments)})",
-            f"a rung's kernel takes ({ARGUMENTS}), in this order",
-        )
-    return kernel
+def rebuild(declaration: Declaration, rung: Rung, params: Mapping[str, int]) -> Rung:
+    """``rung``, which ``declaration`` stands for, with all its template arguments given.
+
+    Raises:
+        CatalogError: the declaration does not allow them.
+    """
+    _require_positive(declaration, params)
+    return _rung(declaration, params, name=rung.name, number=rung.number, kind=rung.kind)
 
 
-def _takes_a_product(arguments: tuple[str, ...]) -> bool:
-    if len(arguments) != 6:
-        return False
-    words = [re.findall(r"[\w:]+|\*", re.sub(r"\b(const|__restrict__|__restrict)\b", " ", a)) for a in arguments]
-    pointers = all(tuple(w[:2]) == _FLOAT_POINTER and len(w) == 3 for w in words[:3])
-    return pointers and all(" ".join(w[:-1]) in _INT_ARGUMENT for w in words[3:])
-
-
-def _template_order(declaration: Declaration, kernel: KernelText) -> tuple[str, ...]:
-    """Names of the kernel's template parameters, each of which must be an integer."""
-    names = []
-    for parameter in kernel.template:
-        words = parameter.partition("=")[0].removeprefix("const ").split()
-        if len(words) < 2 or " ".join(words[:-1]) not in _INTEGER_TYPES:
-            declaration.refuse(
-                "kernel",
-                f"template parameter `{parameter}` of {kernel.name} (line {kernel.line}) is not a named integer",
-                "rungs are instantiated with integers, such as `int BM`",
-            )
-        names.append(words[-1])
-    return tuple(names)
+def _rung(declaration: Declaration, params: Mapping[str, int], *, name: str, number: int, kind: Kind) -> Rung:
+    c_init = _keys.choice(declaration, "c_init", _C_INITS) or "poison"
+    smem_bytes = declaration.values.get("smem_bytes", 0)
+    packing = _extras.pack(declaration, params)
+    if packing is not None:
+        require_packing(declaration, packing, tuple(params))
+    return Rung(
+        name=name,
+        number=number,
+        kind=kind,
+        title=_fill(declaration, _keys.text(declaration, "title"), params),
+        kernel=_keys.text(declaration, "kernel"),
+        params=params,
+        tile=_tile(declaration, params),
+        block=_block(declaration, params),
+        path=declaration.path,
+        source=declaration.source,
+        prose=declaration.prose,
+        grid_z_tile=_grid_z(declaration, params),
+        smem_bytes=_keys.computed(
+            declaration, "smem_bytes", smem_bytes, params, low=0, high=MAX_SMEM_BYTES, example=_SMEM
+        ),
+        multiple=_multiple(declaration),
+        min_cc=_extras.least_cc(declaration),
+        c_init=c_init,
+        ordered=_keys.boolean(declaration, "ordered", default=c_init == "poison"),
+        law=_keys.choice(declaration, "law", _LAWS),
+        unit_roundoff=_keys.fraction(declaration, "unit_roundoff", default=FP32_UNIT_ROUNDOFF),
+        precision=_keys.choice(declaration, "precision", _PRECISIONS) or "fp32",
+        arch=_extras.architecture(declaration),
+        align_bytes=_extras.align_bytes(declaration),
+        tma=_extras.tensor_tiles(declaration, params),
+        pack=packing,
+        tune=_extras.tune(declaration, tuple(params)),
+    )
 
 
 def _variants(declaration: Declaration, order: tuple[str, ...]) -> Iterator[tuple[str, dict[str, int]]]:
@@ -145,15 +130,19 @@ def _variants(declaration: Declaration, order: tuple[str, ...]) -> Iterator[tupl
         declaration.refuse(
             "params", f"{', '.join(missing)} not set ({signature})", f"add {missing[0]} to params or to sweep"
         )
-    for key in ("BM", "BN", "BK", "T", "NUM_THREADS"):
-        for value in (*swept.get(key, ()), *(v for k, v in fixed.items() if k == key)):
-            if value < 1:
-                table = "params" if key in fixed else "sweep"
-                declaration.refuse(f"{table}.{key}", f"{value} sets the launch", "it must be 1 or more")
     for i in range(len(next(iter(swept.values()), (0,)))):
         given = {**fixed, **{key: values[i] for key, values in swept.items()}}
         suffix = f"_{swept[next(iter(swept))][i]}" if swept else ""
+        _require_positive(declaration, given)
         yield suffix, {key: given[key] for key in order}
+
+
+def _require_positive(declaration: Declaration, params: Mapping[str, int]) -> None:
+    """Refuse a tile, a thread count or a step of nothing."""
+    for key in ("BM", "BN", "BK", "T", "NUM_THREADS"):
+        if params.get(key, 1) < 1:
+            table = "sweep" if key in declaration.values.get("sweep", {}) else "params"
+            declaration.refuse(f"{table}.{key}", f"{params[key]} sets the launch", "it must be 1 or more")
 
 
 def _fill(declaration: Declaration, title: str, params: Mapping[str, int]) -> str:

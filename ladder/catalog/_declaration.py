@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from ladder.errors import CatalogError
 
-__all__ = ["Declaration", "read_declaration"]
+__all__ = ["Declaration", "parse_declaration", "read_declaration"]
 
 _OPEN = re.compile(r"\s*//\s*///\s*rung\s*")
 _CLOSE = re.compile(r"\s*//\s*///\s*")
@@ -41,7 +41,7 @@ class Declaration:
     def line_of(self, key: str) -> int:
         """The line that sets ``key``; failing that its table's, for a dotted key; failing that the opening fence's."""
         top, _, leaf = key.partition(".")
-        top_pattern = re.compile(rf"""\s*(?:\[\s*)?["']?{re.escape(top)}["']?\s*[=.\]]""")
+        top_pattern = re.compile(rf"""\s*(?:\[\s*){{0,2}}["']?{re.escape(top)}["']?\s*[=.\]]""")
         leaf_pattern = re.compile(rf"""\b{re.escape(leaf)}["']?\s*=""")
         numbered = list(enumerate(self.lines, start=self.first_line + 1))
         table = next((number for number, line in numbered if top_pattern.match(line)), self.first_line)
@@ -65,7 +65,15 @@ def read_declaration(path: Path) -> Declaration:
         CatalogError: the file cannot be read, is not UTF-8, has no declaration or two of them, has one that does not
             end, or one that is not TOML.
     """
-    source = _read(path)
+    return parse_declaration(path, _read(path))
+
+
+def parse_declaration(path: Path, source: str) -> Declaration:
+    """The declaration in ``source``, the text of ``path``.
+
+    Raises:
+        CatalogError: as :func:`read_declaration`.
+    """
     lines = source.removesuffix("\n").split("\n")
     opened = [number for number, line in enumerate(lines, start=1) if _OPEN.fullmatch(line)]
     if not opened:

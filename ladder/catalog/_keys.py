@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from ladder.catalog._declaration import Declaration
+from ladder.catalog._expression import evaluate
 
-__all__ = ["boolean", "choice", "fraction", "integer", "integer_list", "integer_table", "sweep_table", "text"]
+__all__ = [
+    "boolean",
+    "choice",
+    "computed",
+    "entries",
+    "fraction",
+    "integer",
+    "integer_list",
+    "integer_table",
+    "lists_table",
+    "sweep_table",
+    "table",
+    "text",
+]
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
@@ -39,6 +54,28 @@ def integer(declaration: Declaration, key: str, *, default: int, low: int, high:
             key, f"{value!r} is not an integer from {low} to {high}", f"write for example {key} = {default}"
         )
     return int(value)
+
+
+def computed(
+    declaration: Declaration, key: str, value: Any, params: Mapping[str, int], *, low: int, high: int, example: str
+) -> int:
+    """``value`` of ``key``, an integer or arithmetic on parameters, within ``low .. high``.
+
+    Raises:
+        CatalogError: neither, or out of range.
+    """
+    found = value
+    if isinstance(value, str):
+        try:
+            found = evaluate(value, params)
+        except ValueError as error:
+            declaration.refuse(key, str(error), f"write an integer, or for example {example}")
+    if not _is_integer(found) or not low <= found <= high:
+        is_ = f", which is {found}," if isinstance(value, str) else ""
+        declaration.refuse(
+            key, f"{value!r}{is_} is not an integer from {low} to {high}", f"write an integer, or for example {example}"
+        )
+    return int(found)
 
 
 def boolean(declaration: Declaration, key: str, *, default: bool) -> bool:
@@ -106,13 +143,13 @@ def integer_table(declaration: Declaration, key: str, *, example: str) -> dict[s
     Raises:
         CatalogError: not a table, or a value that is not such an integer.
     """
-    table = _table(declaration, key, example)
-    for name, value in table.items():
+    found = table(declaration, key, example)
+    for name, value in found.items():
         if not _is_integer(value) or not INT_MIN <= value <= INT_MAX:
             declaration.refuse(
                 f"{key}.{name}", f"{value!r} is not a 32-bit integer", f"write for example {key} = {example}"
             )
-    return table
+    return found
 
 
 def sweep_table(declaration: Declaration, key: str) -> dict[str, tuple[int, ...]]:
@@ -122,11 +159,30 @@ def sweep_table(declaration: Declaration, key: str) -> dict[str, tuple[int, ...]
         CatalogError: not such a table, or the first list repeats a value.
     """
     example = "{ T = [16, 32, 64] }"
-    table = _table(declaration, key, example)
-    if key in declaration.values and not table:
+    found = lists_table(declaration, key, example=example)
+    if key in declaration.values and not found:
         declaration.refuse(key, "no parameter to sweep", f"write for example {key} = {example}, or leave the key out")
-    lengths = set()
-    for name, values in table.items():
+    lengths = sorted({len(values) for values in found.values()})
+    if len(lengths) > 1:
+        declaration.refuse(
+            key, f"its lists have {lengths} values", "the lists advance together: make them equally long"
+        )
+    for name, values in list(found.items())[:1]:
+        if len(set(values)) < len(values):
+            declaration.refuse(
+                f"{key}.{name}", f"{list(values)} repeats a value", "the first list names the rungs: make it distinct"
+            )
+    return found
+
+
+def lists_table(declaration: Declaration, key: str, *, example: str) -> dict[str, tuple[int, ...]]:
+    """A table of lists of 32-bit integers, none of them empty; empty itself when the key is absent.
+
+    Raises:
+        CatalogError: not such a table.
+    """
+    found = table(declaration, key, example)
+    for name, values in found.items():
         if (
             not isinstance(values, list)
             or not values
@@ -135,20 +191,41 @@ def sweep_table(declaration: Declaration, key: str) -> dict[str, tuple[int, ...]
             declaration.refuse(
                 f"{key}.{name}", f"{values!r} is not a list of integers", f"write for example {key} = {example}"
             )
-        lengths.add(len(values))
-    if len(lengths) > 1:
-        declaration.refuse(
-            key, f"its lists have {sorted(lengths)} values", "the lists advance together: make them equally long"
-        )
-    for name, values in list(table.items())[:1]:
-        if len(set(values)) < len(values):
-            declaration.refuse(
-                f"{key}.{name}", f"{values} repeats a value", "the first list names the rungs: make it distinct"
-            )
-    return {name: tuple(values) for name, values in table.items()}
+    return {name: tuple(values) for name, values in found.items()}
 
 
-def _table(declaration: Declaration, key: str, example: str) -> dict[str, Any]:
+def entries(
+    declaration: Declaration,
+    key: str,
+    value: Any,
+    *,
+    required: tuple[str, ...],
+    optional: tuple[str, ...],
+    example: str,
+) -> dict[str, Any]:
+    """``value`` of ``key`` as a table that has all of ``required``, and beside them ``optional`` alone.
+
+    Raises:
+        CatalogError: not such a table.
+    """
+    if not isinstance(value, dict):
+        declaration.refuse(key, f"{value!r} is not a table", f"write for example {example}")
+    for name in value:
+        if name not in (*required, *optional):
+            known = ", ".join((*required, *optional))
+            declaration.refuse(f"{key}.{name}", "unknown entry", f"the entries are {known}: {example}")
+    for name in required:
+        if name not in value:
+            declaration.refuse(key, f"{name} is missing", f"write for example {example}")
+    return value
+
+
+def table(declaration: Declaration, key: str, example: str) -> dict[str, Any]:
+    """A table of anything; empty when the key is absent.
+
+    Raises:
+        CatalogError: not a table.
+    """
     value = declaration.values.get(key, {})
     if not isinstance(value, dict):
         declaration.refuse(key, f"{value!r} is not a table", f"write for example {key} = {example}")

@@ -81,7 +81,7 @@ def catalogue(rungs: Iterable[Rung]) -> Columns:
             _text("title", [rung.title for rung in found]),
             _text("tile", ["x".join(map(str, rung.tile)) for rung in found], spare=1),
             _Column(head="threads", cells=tuple(str(rung.threads) for rung in found), spare=2),
-            _text("needs", [f"sm_{rung.min_cc}" for rung in found], spare=3),
+            _text("needs", [rung.needs for rung in found], spare=3),
             _text("shapes", [_multiple(rung) for rung in found], spare=4),
             _text("file", [rung.path.name for rung in found], spare=5),
             _text("removes", [_first_words(prose_fields(rung).get("removes", "")) for rung in found], spare=6),

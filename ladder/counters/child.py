@@ -42,7 +42,7 @@ def _profile(backend: CudaBackend, rung: Rung, shape: Shape, *, warm: bool) -> N
     random = np.random.default_rng(2026)
     a = random.random((shape.m, shape.k), dtype=np.float32)
     b = random.random((shape.k, shape.n), dtype=np.float32)
-    kernel = compile_rung(rung, arch=backend.device.arch)
+    kernel = compile_rung(rung, arch=rung.arch_for(backend.device))
     with backend.prepared(kernel, a, b) as (enqueue, _):
         if warm:
             enqueue()

@@ -44,6 +44,19 @@ def plain(folder: Path, name: str = "plain.cu", *, kernel_text: str = PLAIN, **k
     return write(folder / name, declaration(**{**given, **keys}) + kernel_text)
 
 
+def changed(text: str, **keys: str | None) -> str:
+    """The text of a ``.cu`` file with keys of its declaration set to TOML text, or left out when None."""
+    lines = text.splitlines()
+    for key, value in keys.items():
+        at = next((i for i, line in enumerate(lines) if line.startswith(f"// {key} ")), None)
+        new = [] if value is None else [f"// {key} = {value}"]
+        if at is None:
+            lines[lines.index("// ///") : lines.index("// ///")] = new
+        else:
+            lines[at : at + 1] = new
+    return "\n".join([*lines, ""])
+
+
 def write(path: Path, text: str) -> Path:
     """``text`` at ``path``, which is returned."""
     path.write_text(text, encoding="utf-8")

@@ -1,0 +1,32 @@
+"""The project's nouns, as frozen dataclasses that refuse wrong values. No I/O, no CUDA.
+
+Lengths are elements, ``*_bytes`` bytes, ``*_s`` seconds, ``*_flop`` work and ``*_flop_per_s`` rate.
+"""
+
+from ladder.model._basics import FP32_UNIT_ROUNDOFF, LEVELS, ORIGINS, Device, Kind, Level, Origin, Shape
+from ladder.model._results import Check, Law, Placement, Quantity, Resources, Roofs, Timing, Traffic
+from ladder.model._rung import Matrix, Pack, Precision, Rung, TensorTile
+
+__all__ = [
+    "FP32_UNIT_ROUNDOFF",
+    "LEVELS",
+    "ORIGINS",
+    "Check",
+    "Device",
+    "Kind",
+    "Law",
+    "Level",
+    "Matrix",
+    "Origin",
+    "Pack",
+    "Placement",
+    "Precision",
+    "Quantity",
+    "Resources",
+    "Roofs",
+    "Rung",
+    "Shape",
+    "TensorTile",
+    "Timing",
+    "Traffic",
+]

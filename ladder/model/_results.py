@@ -1,0 +1,148 @@
+"""What came of running a rung: resources, traffic, proof, time and place; and the roofs above them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from ladder.model._basics import LEVELS, ORIGINS, Level, Origin
+
+__all__ = ["Check", "Law", "Placement", "Quantity", "Resources", "Roofs", "Timing", "Traffic"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What ptxas gave one kernel. ``occupancy`` is resident warps over the SM's maximum, 0..1."""
+
+    registers: int
+    smem_bytes: int
+    spill_bytes: int
+    stack_bytes: int = 0
+    occupancy: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """A number of bytes and where it came from."""
+
+    bytes: int
+    origin: Origin
+
+    def __post_init__(self) -> None:
+        if self.bytes < 0:
+            raise ValueError(f"bytes {self.bytes} < 0")
+        if self.origin not in ORIGINS:
+            raise ValueError(f"origin {self.origin!r} is none of {', '.join(ORIGINS)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """Bytes that each level moved for one launch (design: asked, L1 sectors, L2, DRAM, shared and SM wavefronts).
+
+    ``wavefronts_*`` count 128-byte passes through the SM's data pipe; ``requests_*`` warp instructions. Levels that
+    nobody counted are absent from ``levels``.
+    """
+
+    levels: Mapping[Level, Quantity]
+    wavefronts_ld: int = 0
+    wavefronts_st: int = 0
+    requests_ld: int = 0
+    requests_st: int = 0
+    global_wavefronts: int = 0
+    global_requests: int = 0
+
+    def __post_init__(self) -> None:
+        unknown = set(self.levels) - set(LEVELS)
+        if unknown:
+            raise ValueError(f"unknown levels {sorted(unknown)}; known: {', '.join(LEVELS)}")
+        object.__setattr__(self, "levels", MappingProxyType(dict(self.levels)))
+
+    def intensity(self, flop: int) -> dict[Level, float]:
+        """FLOP per byte at each counted level that moved anything."""
+        return {level: flop / q.bytes for level, q in self.levels.items() if q.bytes}
+
+    @property
+    def wavefronts_per_request(self) -> float | None:
+        """Shared-memory wavefronts per warp instruction, loads and stores; None without shared accesses."""
+        requests = self.requests_ld + self.requests_st
+        return (self.wavefronts_ld + self.wavefronts_st) / requests if requests else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Outcome of proving one rung. ``failure`` is the first thing that went wrong, None when it passed."""
+
+    passed: bool
+    exact_integers: bool
+    worst_error_over_bound: float | None
+    failure: str | None = None
+    crc32: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Seconds per launch, from device events."""
+
+    median: float
+    p20: float
+    p80: float
+    samples: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.p20 <= self.median <= self.p80:
+            raise ValueError(f"timing out of order: p20 {self.p20}, median {self.median}, p80 {self.p80}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roofs:
+    """A device's ceilings: bytes/s by level and FLOP/s by pipe, each with its origin and a note on the source.
+
+    ``shared`` and ``sm`` intensities are both drawn against the ``sm`` roof: one data pipe serves both.
+    """
+
+    bytes_per_s: Mapping[str, float]
+    flop_per_s: Mapping[str, float]
+    origin: Mapping[str, Origin] = field(default_factory=dict)
+    note: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("bytes_per_s", "flop_per_s", "origin", "note"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        bad = {k: v for m in (self.bytes_per_s, self.flop_per_s) for k, v in m.items() if not v > 0}
+        if bad:
+            raise ValueError(f"roofs must be positive: {bad}")
+        if "fp32" not in self.flop_per_s:
+            raise ValueError("roofs need fp32 in flop_per_s")
+
+    def bandwidth(self, level: Level) -> float | None:
+        """Bytes/s of the roof that bounds ``level``; None when the device has no such roof recorded."""
+        return self.bytes_per_s.get("sm" if level == "shared" else level)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where a rung sits on the nested roofline.
+
+    ``bound_by`` is the level (or pipe) with the lowest ceiling, ``bounds_flop_per_s`` every level's ceiling, and
+    ``fraction`` the measured rate over the roof, None without a time.
+    """
+
+    bound_by: str
+    roof_flop_per_s: float
+    bounds_flop_per_s: Mapping[str, float]
+    fraction: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds_flop_per_s", MappingProxyType(dict(self.bounds_flop_per_s)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Law:
+    """A law's name and the intensity (FLOP/byte) it predicts at each level it speaks of."""
+
+    name: str
+    predicted: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "predicted", MappingProxyType(dict(self.predicted)))
