@@ -1,7 +1,8 @@
 """A ladder of CUDA matmul kernels on a measured, nested roofline, with a GPU and without.
 
-``ladder.matmul(a, b, rung="register_tile")`` multiplies; ``ladder.run("tiled_32", "256x256x256")`` proves, counts and
-places one rung. Names are loaded when they are first used, so that ``import ladder`` costs next to nothing.
+``ladder.matmul(a, b)`` multiplies, with the fastest known rung or the one you name; ``ladder.choose("512x512x512")``
+says which that is and why; ``ladder.run("tiled_32", "256x256x256")`` proves, counts and places one rung. Names are
+loaded when they are first used, so that ``import ladder`` costs next to nothing.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ladder.api import matmul, run
+    from ladder.api import choose, matmul, run
     from ladder.catalog import load_catalog
+    from ladder.choice import Choice
     from ladder.errors import LadderError
     from ladder.model import Rung, Shape
     from ladder.profiles import load_profile
@@ -22,12 +24,14 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Choice",
     "LadderError",
     "Results",
     "Run",
     "Rung",
     "Shape",
     "__version__",
+    "choose",
     "load_catalog",
     "load_profile",
     "load_results",
@@ -37,11 +41,13 @@ __all__ = [
 ]
 
 _HOME = {
+    "Choice": ("ladder.choice", "Choice"),
     "LadderError": ("ladder.errors", "LadderError"),
     "Results": ("ladder.store", "Results"),
     "Run": ("ladder.store", "Run"),
     "Rung": ("ladder.model", "Rung"),
     "Shape": ("ladder.model", "Shape"),
+    "choose": ("ladder.api", "choose"),
     "load_catalog": ("ladder.catalog", "load_catalog"),
     "load_profile": ("ladder.profiles", "load_profile"),
     "load_results": ("ladder.store", "load"),

@@ -1,8 +1,9 @@
-"""The same kernels from Python: :func:`matmul` on arrays, :func:`run` for a row of results."""
+"""The same kernels from Python: :func:`matmul` on arrays, :func:`choose` its rung, :func:`run` for a row of results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -13,17 +14,22 @@ from numpy.typing import NDArray
 from ladder import catalog
 from ladder.backends import open_backend
 from ladder.backends.base import Backend
+from ladder.choice import ALIGNED_BYTES, Choice, pick
 from ladder.climb import climb, why_skipped
 from ladder.errors import InputError, ShapeError
-from ladder.model import Rung, Shape
+from ladder.model import Device, Precision, Rung, Shape
 from ladder.nvrtc import Compiled, compile_rung
 from ladder.profiles import load_profile, roofs_of
 from ladder.store import Run
 
-__all__ = ["matmul", "run"]
+__all__ = ["Choice", "choose", "matmul", "run"]
+
+_LOG = logging.getLogger("ladder")
 
 BackendName = Literal["auto", "cuda", "emulated"]
 F32 = NDArray[np.float32]
+
+Choose = Callable[[Shape, Device, int], Rung]
 
 DEFAULT_PROFILE = "h200"
 
@@ -35,18 +41,22 @@ def matmul(
     a: Any,
     b: Any,
     *,
-    rung: str | Path | Rung = "register_tile",
+    precision: Precision = "fp32",
+    rung: str | Path | Rung | None = None,
     backend: BackendName = "auto",
-    profile: str = "h200",
+    profile: str = DEFAULT_PROFILE,
     out: Any = None,
 ) -> Any:
-    """C = A @ B, computed by one rung of the ladder.
+    """C = A @ B, computed by one rung of the ladder: the fastest known one, unless you name another.
 
     Args:
         a: (M, K), float32: a numpy array, or one on a GPU (torch, cupy: anything with ``__cuda_array_interface__`` or
             DLPack), which is not copied.
         b: (K, N), float32, of the same kind as ``a``.
-        rung: a rung's name, the path of a ``.cu`` file, or a :class:`ladder.Rung`.
+        precision: ``"fp32"`` multiplies on the FP32 units; ``"fp32_split"`` gives float32's accuracy on tensor cores,
+            by splitting the operands; ``"tf32"`` rounds them to TF32, 10 bits of mantissa. It picks the rung, see
+            :func:`choose`, and has no effect on one that is named.
+        rung: a rung's name, the path of a ``.cu`` file, or a :class:`ladder.Rung`; None for a pick.
         backend: ``"auto"`` is a GPU if there is one, else the emulator. Arrays on a GPU always run there.
         profile: the recorded GPU to emulate.
         out: (M, N), float32, to hold C; a new array when None.
@@ -55,16 +65,23 @@ def matmul(
         C (M, N), float32: ``out``, or a new array. For arrays on a GPU it is there as well.
 
     numpy views that are transposed, strided or reversed are copied to row-major order first, so the product is that of
-    the view. Nothing is cast: other dtypes and byte orders are refused.
+    the view. Nothing is cast: other dtypes and byte orders are refused. Which rung was picked, and why, goes to the
+    logger ``ladder`` at level INFO.
 
     Raises:
-        InputError: an array's type, dtype or dimensions cannot be used, or ``out`` does not fit.
-        ShapeError: the inner sizes differ, or the rung does not support the shape.
+        InputError: an array's type, dtype or dimensions cannot be used, or ``out`` does not fit; no such precision.
+        ShapeError: the inner sizes differ, or the rung (any rung of the precision) does not support the shape.
         LadderError: the rung is unknown, does not compile, or its launch failed.
     """
-    chosen = _one_rung(rung)
+
+    def picked(shape: Shape, device: Device, address_bytes: int) -> Rung:
+        choice = _picked(shape, precision, device, address_bytes)
+        _LOG.info("matmul %s on %s: %s", shape, device.name, choice)
+        return choice.rung
+
+    named = None if rung is None else _one_rung(rung)
     if _on_gpu(a) or _on_gpu(b):
-        return _multiply_on_gpu(chosen, a, b, backend=backend, out=out)
+        return _multiply_on_gpu(named or picked, a, b, backend=backend, out=out)
     left, right = _operand("a", a), _operand("b", b)
     if left.shape[1] != right.shape[0]:
         sizes = f"{left.shape[1]} columns and {right.shape[0]} rows; make them equal"
@@ -73,6 +90,7 @@ def matmul(
     if out is not None:
         _check_out(out, shape)
     opened = _opened(backend, profile)
+    chosen = named or picked(shape, opened.device, ALIGNED_BYTES)
     kernel = _compiled(chosen, shape, opened)
     outcome = opened.run(kernel, left, right)
     if outcome.damage is not None:
@@ -81,6 +99,36 @@ def matmul(
         return outcome.c
     out[...] = outcome.c
     return out
+
+
+def choose(
+    shape: str | Shape | Sequence[int],
+    *,
+    precision: Precision = "fp32",
+    backend: BackendName = "auto",
+    profile: str = DEFAULT_PROFILE,
+) -> Choice:
+    """The rung that :func:`matmul` takes for a product of that shape, and why; nothing is compiled or run.
+
+    Args:
+        shape: ``"MxNxK"``, a :class:`ladder.Shape` or three sizes.
+        precision: as in :func:`matmul`.
+        backend: as in :func:`matmul`.
+        profile: as in :func:`matmul`.
+
+    Returns:
+        A :class:`ladder.Choice`: its ``rung`` can be given to :func:`matmul` and :func:`run`, its ``reason`` is a line.
+
+    On a GPU it is the rung with the highest recorded rate at the recorded shape nearest to this one, among those that
+    can run it; in the emulator, one that runs on every GPU. For arrays on a GPU, :func:`matmul` also looks at how their
+    addresses are aligned.
+
+    Raises:
+        InputError: no such precision or backend.
+        ShapeError: the shape is malformed, or no rung of that precision can do it.
+        DriverMissingError: ``backend`` is ``"cuda"`` and there is no GPU.
+    """
+    return _picked(_shape(shape), precision, _opened(backend, profile).device, ALIGNED_BYTES)
 
 
 def run(
@@ -102,19 +150,29 @@ def run(
     Raises:
         LadderError: the rung is unknown, the shape is malformed, or NVRTC or the GPU is missing.
     """
-    if isinstance(shape, str):
-        shape = Shape.parse(shape)
-    elif not isinstance(shape, Shape):
-        if len(shape) != 3:
-            raise ShapeError(f"shape {shape!r}: give M, N and K")
-        m, n, k = shape
-        shape = Shape(m=m, n=n, k=k)
+    shape = _shape(shape)
     opened = _opened(backend, profile or DEFAULT_PROFILE)
     chosen = load_profile(profile or DEFAULT_PROFILE)
     roofs = chosen.roofs
     if opened.name == "cuda":
         roofs, _ = roofs_of(opened.device, chosen if profile else None)
     return climb(_one_rung(rung), shape, opened, roofs)
+
+
+@lru_cache(maxsize=1024)
+def _picked(shape: Shape, precision: Precision, device: Device, address_bytes: int) -> Choice:
+    return pick(shape, precision, device, address_bytes=address_bytes)
+
+
+def _shape(shape: str | Shape | Sequence[int]) -> Shape:
+    if isinstance(shape, Shape):
+        return shape
+    if isinstance(shape, str):
+        return Shape.parse(shape)
+    if len(shape) != 3:
+        raise ShapeError(f"shape {shape!r}: give M, N and K")
+    m, n, k = shape
+    return Shape(m=m, n=n, k=k)
 
 
 def _one_rung(rung: str | Path | Rung) -> Rung:
@@ -135,7 +193,7 @@ def _compiled(rung: Rung, shape: Shape, backend: Backend) -> Compiled:
     reason = why_skipped(rung, shape, backend.device)
     if reason is not None:
         raise ShapeError(reason)
-    return compile_rung(rung, arch=backend.device.arch)
+    return compile_rung(rung, arch=rung.arch_for(backend.device))
 
 
 def _on_gpu(array: Any) -> bool:
@@ -147,7 +205,7 @@ def _on_gpu(array: Any) -> bool:
     return where is not None and int(where()[0]) in _DLPACK_CUDA
 
 
-def _multiply_on_gpu(rung: Rung, a: Any, b: Any, *, backend: str, out: Any) -> Any:
+def _multiply_on_gpu(rung: Rung | Choose, a: Any, b: Any, *, backend: str, out: Any) -> Any:
     for name, array in (("a", a), ("b", b), *((("out", out),) if out is not None else ())):
         if not _on_gpu(array):
             raise InputError(f"{name} is {type(array).__name__} on the CPU and the other is on a GPU; move one of them")

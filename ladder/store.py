@@ -26,14 +26,26 @@ from ladder.model import (
     Traffic,
 )
 
-__all__ = ["SCHEMA", "Results", "Run", "load", "save"]
+__all__ = ["SCHEMA", "Beside", "Results", "Run", "load", "save", "write_whole"]
 
 SCHEMA = "ladder/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What a row was timed in turn with, one sample of each after the other: its row's name, and its time then."""
+
+    rung: str
+    time: Timing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One row: one rung at one shape. ``skipped`` says why it did not run, ``error`` why it broke off."""
+    """One row: one rung at one shape. ``skipped`` says why it did not run, ``error`` why it broke off.
+
+    ``params`` are the template arguments of a rung that ran with others than its declared ones. ``sm_clock_hz`` and
+    ``power_w`` were read while it ran over and over, ``beside`` is what it was timed in turn with.
+    """
 
     rung: str
     title: str
@@ -48,6 +60,10 @@ class Run:
     placement: Placement | None = None
     law: Law | None = None
     resources: Resources | None = None
+    params: Mapping[str, int] | None = None
+    beside: Beside | None = None
+    sm_clock_hz: float | None = None
+    power_w: float | None = None
 
     @property
     def flop_per_s(self) -> float | None:
@@ -58,6 +74,11 @@ class Run:
     def intensity(self) -> dict[Level, float]:
         """FLOP/byte by level; empty without traffic."""
         return self.traffic.intensity(self.shape.flop) if self.traffic else {}
+
+    @property
+    def speedup(self) -> float | None:
+        """Its rate over that of what it was timed in turn with; None without."""
+        return self.beside.time.median / self.time.median if self.time and self.beside else None
 
     @property
     def failed(self) -> bool:
@@ -82,12 +103,20 @@ class Results:
 
 
 def save(results: Results, path: Path) -> None:
-    """Write ``results`` to ``path`` as JSON, whole or not at all (a temporary file in the same folder, then a rename).
+    """Write ``results`` to ``path`` as JSON, whole or not at all.
 
     Raises:
         StoreError: the folder cannot be made or written.
     """
-    text = json.dumps(to_json(results), indent=1) + "\n"
+    write_whole(path, json.dumps(to_json(results), indent=1) + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write ``text`` to ``path``, whole or not at all: a temporary file in the same folder, then a rename.
+
+    Raises:
+        StoreError: the folder cannot be made or written.
+    """
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +130,7 @@ def save(results: Results, path: Path) -> None:
     except OSError as error:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
-        raise StoreError(f"cannot write {path}: {error.strerror or error}. Choose another path with --json.") from error
+        raise StoreError(f"cannot write {path}: {error.strerror or error}. Choose another path.") from error
 
 
 def load(path: Path) -> Results:
@@ -218,7 +247,21 @@ def _run_to_json(run: Run) -> dict[str, Any]:
         },
         "law": law and {"name": law.name, "predicted": dict(law.predicted)},
         "resources": _record(run.resources, _RESOURCES),
+        **_only_if_known(run),
     }
+
+
+def _only_if_known(run: Run) -> dict[str, Any]:
+    """Keys that most rows do not have."""
+    beside = run.beside and {
+        "rung": run.beside.rung,
+        "time_s": _record(run.beside.time, _TIME),
+        "flop_per_s": run.shape.flop / run.beside.time.median,
+        "speedup": run.speedup,
+    }
+    params = None if run.params is None else dict(run.params)
+    found = {"params": params, "beside": beside, "sm_clock_hz": run.sm_clock_hz, "power_w": run.power_w}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def _run_from_json(data: Mapping[str, Any]) -> Run:
@@ -226,7 +269,7 @@ def _run_from_json(data: Mapping[str, Any]) -> Run:
         value = data.get(key)
         return None if value is None else cls(**{name: value.get(name) for name in names if name in value})
 
-    placement, law, traffic = data.get("placement"), data.get("law"), data.get("traffic")
+    placement, law, traffic, beside = (data.get(key) for key in ("placement", "law", "traffic", "beside"))
     return Run(
         rung=data["rung"],
         title=data["title"],
@@ -241,6 +284,10 @@ def _run_from_json(data: Mapping[str, Any]) -> Run:
         placement=placement and Placement(**{k: placement[k] for k in Placement.__dataclass_fields__}),
         law=law and Law(name=law["name"], predicted=law["predicted"]),
         resources=maybe(Resources, "resources", _RESOURCES),
+        params=data.get("params"),
+        beside=beside and Beside(rung=beside["rung"], time=Timing(**beside["time_s"])),
+        sm_clock_hz=data.get("sm_clock_hz"),
+        power_w=data.get("power_w"),
     )
 
 

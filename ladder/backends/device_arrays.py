@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -12,20 +13,25 @@ from ladder.backends.driver import find_gpu, translated
 from ladder.backends.gpu import Gpu
 from ladder.backends.launches import launchers
 from ladder.errors import DriverMissingError, InputError, ShapeError
-from ladder.geometry import plan
-from ladder.model import Rung, Shape
+from ladder.geometry import plan, require_aligned
+from ladder.model import Device, Rung, Shape
 from ladder.nvrtc import compile_rung
 
 __all__ = ["multiply_device"]
 
+MAX_ADDRESS_BYTES = 256
 
-def multiply_device(rung: Rung, a: Any, b: Any, *, out: Any = None) -> Any:
+_ALIGNED_COPY = "give a copy of it, which starts where its library's memory does, or use a rung without that need"
+
+
+def multiply_device(rung: Rung | Callable[[Shape, Device, int], Rung], a: Any, b: Any, *, out: Any = None) -> Any:
     """C = A @ B on the GPU that holds ``a`` and ``b``, without a copy; returns when C is there.
 
     The product waits for what the arrays' own library has enqueued on them (its current stream).
 
     Args:
-        rung: the kernel; it is compiled for the arrays' device.
+        rung: the kernel, which is compiled for the arrays' device; or a function that gives it for the shape, the
+            device, and the largest power of two up to 256 that the addresses of A, B and C are multiples of.
         a: (M, K) float32, row-major.
         b: (K, N) float32, row-major, on the same device.
         out: (M, N) float32, row-major, on the same device, apart from ``a`` and ``b``; None for a new array of ``a``'s
@@ -35,7 +41,8 @@ def multiply_device(rung: Rung, a: Any, b: Any, *, out: Any = None) -> Any:
         ``out``, or the new array.
 
     Raises:
-        InputError: an array is not float32, not a row-major matrix, on another device, read-only, or overlaps C.
+        InputError: an array is not float32, not a row-major matrix, on another device, read-only, not as aligned as
+            the rung needs, or overlaps C.
         ShapeError: the sizes do not fit, or the rung does not support them.
         CompileError, BackendError: the rung does not compile or its launch failed.
         DriverMissingError: there is no driver or no GPU.
@@ -45,7 +52,7 @@ def multiply_device(rung: Rung, a: Any, b: Any, *, out: Any = None) -> Any:
         raise DriverMissingError(reason)
     gpu = _gpu(_view("a", a, -1).device_id)
     gpu.activate()
-    with translated(f"rung {rung.name} on {gpu.device.name}"):
+    with translated(f"arrays on {gpu.device.name}"):
         stream = int(gpu.stream.handle)
         left, right = (_matrix(name, array, gpu, stream) for name, array in (("a", a), ("b", b)))
         if left.shape[1] != right.shape[0]:
@@ -53,14 +60,18 @@ def multiply_device(rung: Rung, a: Any, b: Any, *, out: Any = None) -> Any:
                 f"a {left.shape} and b {right.shape} do not multiply: {left.shape[1]} columns, {right.shape[0]} rows"
             )
         shape = Shape(m=left.shape[0], n=right.shape[1], k=left.shape[1])
-        _require_able(rung, shape, gpu)
         result = _new_like(a, shape) if out is None else out
         c = _matrix("out", result, gpu, stream)
         _require_fit(c, shape, {"a": left, "b": right})
+        if not isinstance(rung, Rung):
+            addresses = left.ptr | right.ptr | c.ptr | MAX_ADDRESS_BYTES
+            rung = rung(shape, gpu.device, addresses & -addresses)
+        _require_able(rung, shape, gpu)
+        require_aligned(rung, (left.ptr, right.ptr, c.ptr), fix=_ALIGNED_COPY)
         nbytes = 4 * shape.m * shape.n
         if nbytes and rung.c_init == "zero":
             gpu.core.Buffer.from_handle(c.ptr, nbytes, owner=result).fill(0, stream=gpu.stream)
-        kernel = compile_rung(rung, arch=gpu.device.arch)
+        kernel = compile_rung(rung, arch=rung.arch_for(gpu.device))
         for launch in launchers(gpu, kernel, shape, (left.ptr, right.ptr, c.ptr)):
             launch()
         gpu.stream.sync()
@@ -114,12 +125,9 @@ def _row_major(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> bool:
 
 
 def _require_able(rung: Rung, shape: Shape, gpu: Gpu) -> None:
-    major, minor = gpu.device.compute_capability
-    if 10 * major + minor < rung.min_cc:
-        raise ShapeError(
-            f"rung {rung.name} needs compute capability {rung.min_cc // 10}.{rung.min_cc % 10}; {gpu.device.name} has "
-            f"{major}.{minor}"
-        )
+    reason = rung.why_not_on(gpu.device)
+    if reason is not None:
+        raise ShapeError(f"rung {rung.name} {reason}")
     plan(rung, shape)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ladder.catalog._build import KEYS, build, rebuild
 from ladder.catalog._declaration import parse_declaration, read_declaration
+from ladder.catalog._digest import code_sha256
 from ladder.catalog._signature import ARGUMENTS
 from ladder.errors import CatalogError, InputError, UnknownRungError
 from ladder.model import Kind, Rung
@@ -20,6 +21,7 @@ from ladder.model import Kind, Rung
 __all__ = [
     "ARGUMENTS",
     "KEYS",
+    "code_sha256",
     "cuda_src",
     "find",
     "load_catalog",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["KernelText", "find_kernels"]
+__all__ = ["KernelText", "find_kernels", "without_comments"]
 
 _COMMENT_OR_LITERAL = re.compile(
     r"""
@@ -53,6 +53,11 @@ class KernelText:
 def find_kernels(source: str) -> tuple[KernelText, ...]:
     """Every ``__global__`` function of ``source``, in order; explicit specialisations are left out."""
     return tuple(_kernels(_blank(source)))
+
+
+def without_comments(source: str) -> str:
+    """``source`` with a space for each comment; literals, such as those of ``asm``, stay as they are."""
+    return _COMMENT_OR_LITERAL.sub(lambda match: " " if match[0].startswith(("//", "/*")) else match[0], source)
 
 
 def _blank(source: str) -> str:

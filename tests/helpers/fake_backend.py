@@ -66,6 +66,7 @@ class FakeBackend:
     def __init__(self, bug: Callable[[FakeBackend, F32, F32, tuple[int, int, int]], Outcome] | None = None) -> None:
         self.bug = bug
         self.runs: list[tuple[Shape, tuple[int, int, int]]] = []
+        self.ran: list[Rung] = []
         self.last: F32 | None = None
 
     @property
@@ -80,6 +81,7 @@ class FakeBackend:
         if reason is not None:
             raise ShapeError(reason)
         self.runs.append((shape, offsets))
+        self.ran.append(kernel.rung)
         if self.bug is None:
             return Outcome(c=chain(a, b))
         return self.bug(self, a, b, offsets)

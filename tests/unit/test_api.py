@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,8 +18,9 @@ from helpers.fake_backend import FakeBackend, chain, fake_kernel
 import ladder
 from ladder import api
 from ladder import climb as climbing
+from ladder.choice import Choice
 from ladder.errors import InputError, ShapeError, UnknownRungError
-from ladder.model import Rung, Shape
+from ladder.model import Device, Rung, Shape
 
 
 @pytest.fixture(autouse=True)
@@ -28,8 +30,10 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBackend]:
         monkeypatch.setattr(module, "open_backend", lambda _name, _profile, **_: backend)
         monkeypatch.setattr(module, "compile_rung", lambda rung, *, arch: replace(fake_kernel(), rung=rung, arch=arch))
     api._opened.cache_clear()
+    api._picked.cache_clear()
     yield backend
     api._opened.cache_clear()
+    api._picked.cache_clear()
 
 
 def matrix(rows: int, columns: int, seed: int = 1) -> Any:
@@ -159,6 +163,51 @@ def test_an_unsupported_shape_is_refused() -> None:
     picky = fake_kernel(multiple=(1, 4, 1)).rung
     with pytest.raises(ShapeError, match="needs N % 4 == 0"):
         ladder.matmul(A, B, rung=picky)
+
+
+def test_without_a_name_the_rung_is_picked_and_told(caplog: pytest.LogCaptureFixture, fake: FakeBackend) -> None:
+    with caplog.at_level(logging.INFO, logger="ladder"):
+        np.testing.assert_array_equal(ladder.matmul(A, B), chain(A, B))
+    choice = ladder.choose((5, 3, 7))
+    assert choice.rung.precision == "fp32"
+    assert [record.getMessage() for record in caplog.records] == [f"matmul 5x3x7 on Fake: {choice}"]
+    assert fake.ran[-1] == choice.rung
+
+
+def test_a_named_rung_is_not_told_and_precision_does_not_matter(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="ladder"):
+        ladder.matmul(A, B, rung="tiled_16", precision="tf32")
+    assert caplog.records == []
+
+
+def test_precision_picks(monkeypatch: pytest.MonkeyPatch, fake: FakeBackend) -> None:
+    asked: list[tuple[Shape, str, Device, int]] = []
+    split = replace(fake_kernel().rung, name="split", precision="fp32_split")
+
+    def pick(shape: Shape, precision: str, device: Device, *, address_bytes: int) -> Choice:
+        asked.append((shape, precision, device, address_bytes))
+        return Choice(rung=split, reason="a test")
+
+    monkeypatch.setattr(api, "pick", pick)
+    api._picked.cache_clear()
+    for _ in range(2):
+        np.testing.assert_array_equal(ladder.matmul(A, B, precision="fp32_split"), chain(A, B))
+    assert fake.ran[-1].name == "split"
+    assert str(ladder.choose("5x3x7", precision="fp32_split")) == "split: a test"
+    assert asked == [(Shape(m=5, n=3, k=7), "fp32_split", fake.device, 256)]
+
+
+def test_an_unknown_precision_is_refused(fake: FakeBackend) -> None:
+    wrong: Any = "fp64"
+    with pytest.raises(InputError, match="no precision is called 'fp64'"):
+        ladder.matmul(A, B, precision=wrong)
+    assert fake.runs == []
+
+
+@pytest.mark.parametrize("shape", ["5x3", (5, 3), (5, 3, -1)])
+def test_choose_refuses_a_malformed_shape(shape: Any) -> None:
+    with pytest.raises(ShapeError):
+        ladder.choose(shape)
 
 
 def test_arrays_on_two_sides_are_refused() -> None:

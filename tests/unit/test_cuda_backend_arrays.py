@@ -17,6 +17,7 @@ from ladder.backends import device_arrays
 from ladder.backends.cuda import multiply_device
 from ladder.catalog import find
 from ladder.errors import DriverMissingError, InputError, ShapeError
+from ladder.model import Device, Rung, Shape
 
 TILED, PRODUCT = find(["tiled_16"])[0], find(["tile_product_16"])[0]
 
@@ -82,6 +83,24 @@ def test_a_rung_that_adds_into_c_finds_zeros_there(world: FakeCuda) -> None:
     np.testing.assert_array_equal(multiply_device(PRODUCT, a, b).values, a.values @ b.values)
     empty_sum = operands(4, 4, 0)
     np.testing.assert_array_equal(multiply_device(PRODUCT, *empty_sum).values, np.zeros((4, 4), np.float32))
+
+
+def test_a_function_gives_the_rung_for_shape_device_and_addresses(world: FakeCuda) -> None:
+    asked: list[tuple[Shape, Device, int]] = []
+
+    def choose(shape: Shape, device: Device, address_bytes: int) -> Rung:
+        asked.append((shape, device, address_bytes))
+        return TILED
+
+    memory = np.zeros(4096, np.float32)
+    start = -memory.ctypes.data % 256 // 4
+    for by, address_bytes in ((0, 256), (1, 4), (6, 8), (12, 16), (32, 128), (64, 256)):
+        a = Tensor(memory[start : start + 63].reshape(7, 9))
+        b = Tensor(memory[start + 128 + by : start + 128 + by + 45].reshape(9, 5))
+        out = Tensor(memory[start + 512 : start + 547].reshape(7, 5))
+        multiply_device(choose, a, b, out=out)
+        assert asked.pop() == (Shape(m=7, n=5, k=9), device_arrays._gpu(0).device, address_bytes)
+    assert len(world.rung_launches) == 6
 
 
 def changed(array: Tensor, values: np.ndarray | None = None, device_id: int = 0) -> Tensor:

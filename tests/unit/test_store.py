@@ -12,8 +12,8 @@ from helpers.results import KERNELS, make_results, make_run, peer, unhappy_runs
 
 from ladder import store
 from ladder.errors import StoreError
-from ladder.model import Shape
-from ladder.store import SCHEMA, load, save, to_json
+from ladder.model import Shape, Timing
+from ladder.store import SCHEMA, Beside, load, save, to_json
 
 
 @pytest.mark.parametrize("timed", [False, True], ids=["emulated", "timed"])
@@ -22,6 +22,24 @@ def test_a_round_trip_loses_nothing(timed: bool, tmp_path: Path) -> None:
     path = tmp_path / "deep" / "folder" / "r.json"
     save(results, path)
     assert load(path) == results
+
+
+def test_what_few_rows_have_is_kept_and_absent_elsewhere(tmp_path: Path) -> None:
+    plain = make_run(KERNELS[3], 1024, timed=True)
+    assert plain.time is not None
+    slower = Timing(median=2 * plain.time.median, p20=plain.time.median, p80=3 * plain.time.median, samples=9)
+    beside = Beside(rung="cublas_sgemm", time=slower)
+    full = replace(plain, params={"BM": 64}, beside=beside, sm_clock_hz=1.755e9, power_w=666.0)
+    assert full.speedup == 2
+    assert plain.speedup is None
+    results = replace(make_results(1024, timed=True), runs=(full, make_run(KERNELS[4], 1024)))
+    save(results, tmp_path / "r.json")
+    assert load(tmp_path / "r.json") == results
+    first, second = json.loads((tmp_path / "r.json").read_text())["runs"]
+    assert first["beside"]["rung"] == "cublas_sgemm"
+    assert first["beside"]["speedup"] == 2
+    assert first["beside"]["flop_per_s"] == full.flop_per_s / 2
+    assert set(first) - set(second) == {"params", "beside", "sm_clock_hz", "power_w"}
 
 
 def test_the_schema_is_the_documented_one(tmp_path: Path) -> None:
@@ -74,7 +92,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_part(tmp_path: Path, monkeypa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StoreError, match=r"cannot write .*No space left on device.*--json"):
+    with pytest.raises(StoreError, match=r"cannot write .*No space left on device.*another path"):
         save(make_results(512), path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
@@ -82,7 +100,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_part(tmp_path: Path, monkeypa
 
 def test_a_folder_that_is_a_file_is_an_error_with_a_fix(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="--json"):
+    with pytest.raises(StoreError, match="Choose another path"):
         save(make_results(256), tmp_path / "file" / "r.json")
 
 
