@@ -19,7 +19,7 @@ from ladder.backends.guard import CANARY_BITS, Slot, change, stray_writes
 from ladder.backends.launches import launchers
 from ladder.backends.timing import DEFAULT_RULE, launches_per_sample, measure
 from ladder.errors import BackendError, InputError, ShapeError
-from ladder.geometry import plan
+from ladder.geometry import plan, require_aligned, workspace_bytes
 from ladder.model import Device, Resources, Shape, Timing, Traffic
 from ladder.nvrtc import Compiled
 from ladder.oracle import POISON_BITS
@@ -64,7 +64,7 @@ class CudaBackend:
         count: bool = False,  # noqa: ARG002 -- counters take a profiled run of their own: ladder.counters
         offsets: tuple[int, int, int] = (0, 0, 0),
     ) -> Outcome:
-        """C = A @ B once, with canaries around A, B and C, which are looked at afterwards; A and B as well.
+        """C = A @ B once, with canaries around each array, which are looked at afterwards; A and B as well.
 
         Args:
             kernel: the rung, compiled for this device.
@@ -74,14 +74,14 @@ class CudaBackend:
             offsets: elements by which A, B and C are shifted from a 256-byte boundary.
 
         Raises:
-            InputError: an array is not a C-contiguous float32 matrix.
+            InputError: an array is not a C-contiguous float32 matrix, or ``offsets`` break the rung's alignment.
             ShapeError: the rung does not support the shape, or the inner sizes differ.
             BackendError: memory is short, or the launch failed; the message has the driver's name for it.
         """
         shape = _shape_of(a, b)
         with self._at_work(kernel, shape), ExitStack() as held:
             arrays = held.enter_context(self._placed(kernel, a, b, offsets))
-            for launch in launchers(self.gpu, kernel, shape, arrays.pointers):
+            for launch in launchers(self.gpu, kernel, shape, arrays.pointers, workspace=arrays.workspace):
                 launch()
             self.gpu.stream.sync()
             c = np.empty((shape.m, shape.n), np.float32)
@@ -163,7 +163,7 @@ class CudaBackend:
         shape = _shape_of(a, b)
         with self._at_work(kernel, shape), ExitStack() as held:
             arrays = held.enter_context(self._placed(kernel, a, b, (0, 0, 0)))
-            sequence = launchers(self.gpu, kernel, shape, arrays.pointers)
+            sequence = launchers(self.gpu, kernel, shape, arrays.pointers, workspace=arrays.workspace)
 
             def enqueue() -> None:
                 for launch in sequence:
@@ -195,13 +195,19 @@ class CudaBackend:
 
     @contextmanager
     def _placed(self, kernel: Compiled, a: F32, b: F32, offsets: tuple[int, int, int]) -> Iterator[_Placed]:
-        """A, B and C in their guarded buffers: A and B copied, C poisoned or zeroed."""
-        shape = _shape_of(a, b)
-        plan(kernel.rung, shape)  # refuses what the rung cannot do, before memory is taken
+        """A, B, C and a packed operand in guarded buffers: A and B copied, C poisoned or zeroed, the last poisoned."""
+        shape, rung = _shape_of(a, b), kernel.rung
+        plan(rung, shape)  # refuses what the rung cannot do, before memory is taken
+        shifts = (4 * offsets[0], 4 * offsets[1], 4 * offsets[2])
+        require_aligned(rung, shifts, fix=f"give offsets that are multiples of {rung.align_bytes // 4} elements")
         sizes = (a.nbytes, b.nbytes, 4 * shape.m * shape.n)
-        slots = tuple(Slot(nbytes=size, offset=offset) for size, offset in zip(sizes, offsets, strict=True))
+        slots = [Slot(nbytes=size, offset=offset) for size, offset in zip(sizes, offsets, strict=True)]
+        names = ["A", "B", "C"]
+        if rung.pack is not None:
+            slots.append(Slot(nbytes=workspace_bytes(rung, shape)))
+            names.append(f"packed {rung.pack.of}")
         needed = sum(slot.total_bytes for slot in slots)
-        what = f"rung {kernel.rung.name} at {shape}: memory for A, B and C, {needed} bytes in all"
+        what = f"rung {rung.name} at {shape}: memory for {', '.join(names[:-1])} and {names[-1]}, {needed} bytes in all"
         with ExitStack() as held:
             buffers = []
             for slot in slots:
@@ -211,22 +217,31 @@ class CudaBackend:
                 buffers.append(buffer)
             for array, buffer, slot in zip((a, b), buffers, slots, strict=False):
                 self.gpu.upload(buffer, slot.start, array)
-            start = POISON_BITS if kernel.rung.c_init == "poison" else 0
-            self.gpu.fill(buffers[2], slots[2].start, slots[2].nbytes, start)
-            yield _Placed(tuple(buffers), slots)
+            for buffer, slot in zip(buffers[2:], slots[2:], strict=True):
+                zero = buffer is buffers[2] and rung.c_init == "zero"
+                self.gpu.fill(buffer, slot.start, slot.nbytes, 0 if zero else POISON_BITS)
+            yield _Placed(tuple(names), tuple(buffers), tuple(slots))
 
 
 class _Placed:
-    """Three buffers with an array in each: A, B and C."""
+    """Buffers with an array in each: A, B, C, and a packed operand where there is one."""
 
-    def __init__(self, buffers: tuple[Any, ...], slots: tuple[Slot, ...]) -> None:
-        self.buffers, self.slots = buffers, slots
+    def __init__(self, names: tuple[str, ...], buffers: tuple[Any, ...], slots: tuple[Slot, ...]) -> None:
+        self.names, self.buffers, self.slots = names, buffers, slots
 
     @property
     def pointers(self) -> tuple[int, int, int]:
-        """Addresses of the arrays' first elements."""
-        a, b, c = (int(buffer.handle) + slot.start for buffer, slot in zip(self.buffers, self.slots, strict=True))
+        """Addresses of the first elements of A, B and C."""
+        a, b, c = (self._address(which) for which in range(3))
         return a, b, c
+
+    @property
+    def workspace(self) -> int | None:
+        """Where a packed operand goes; None when nothing is packed."""
+        return self._address(3) if len(self.buffers) > 3 else None
+
+    def _address(self, which: int) -> int:
+        return int(self.buffers[which].handle) + self.slots[which].start
 
     def read(self, gpu: Gpu, which: int, into: NDArray[Any], *, skip_bytes: int = 0) -> None:
         """Copy array ``which`` to the host, from ``skip_bytes`` on."""
@@ -234,7 +249,7 @@ class _Placed:
 
     def damage(self, gpu: Gpu, a: F32, b: F32) -> str | None:
         """What the kernel wrote where it must not, in one line."""
-        found = [self._stray(gpu, which, name) for which, name in enumerate("ABC")]
+        found = [self._stray(gpu, which, name) for which, name in enumerate(self.names)]
         found += [self._changed(gpu, which, array) for which, array in enumerate((a, b))]
         return "; ".join(text for text in found if text is not None) or None
 

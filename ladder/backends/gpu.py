@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -76,6 +77,7 @@ class Gpu:
             self.max_smem_bytes = int(found.max_shared_memory_per_block_optin)
         self._kernels: dict[tuple[str, bytes], Any] = {}
         self._flush: Any = None
+        self._workspace: Any = None
         self._holder: Any = None
         self._stretch = 1.0
 
@@ -136,16 +138,38 @@ class Gpu:
             self.part(buffer, start, array.nbytes).copy_to(host, stream=self.stream)
         self.stream.sync()
 
-    def load(self, compiled: Compiled) -> Any:
+    def workspace(self, nbytes: int, what: str) -> int:
+        """The address of at least ``nbytes`` that are this object's own, until it is asked for more; 0 for none.
+
+        Raises:
+            BackendError: as :meth:`allocate`.
+        """
+        if nbytes == 0:
+            return 0
+        if self._workspace is None or self._workspace.size < nbytes:
+            if self._workspace is not None:
+                self._workspace.close()
+                self._workspace = None
+            self._workspace = self.allocate(nbytes, f"{what}: memory for a packed operand")
+        return int(self._workspace.handle)
+
+    def load(self, compiled: Compiled, *, pack: bool = False) -> Any:
         """The compiled kernel on this device, ready to launch with its rung's dynamic shared memory.
+
+        Args:
+            compiled: the rung.
+            pack: load the kernel that packs an operand for it.
 
         Raises:
             BackendError: it wants more shared memory than a block can have, or the driver cannot load it.
         """
-        key = (compiled.lowered_name, compiled.cubin)
+        name = compiled.pack_lowered_name if pack else compiled.lowered_name
+        if name is None:
+            raise BackendError(f"rung {compiled.rung.name} was compiled without a kernel that packs; compile it again")
+        key = (name, compiled.cubin)
         if key not in self._kernels:
             what = f"loading {compiled.rung.name} for {compiled.arch} on {self.device.name}"
-            needed = compiled.resources.smem_bytes
+            needed = 0 if pack else compiled.resources.smem_bytes
             if needed > self.max_smem_bytes:
                 raise BackendError(
                     f"{what}: it needs {needed} bytes of shared memory a block, and a block has at most "
@@ -153,7 +177,7 @@ class Gpu:
                 )
             with translated(what):
                 module = self.core.ObjectCode.from_cubin(compiled.cubin, name=compiled.rung.name)
-                kernel = module.get_kernel(compiled.lowered_name)
+                kernel = module.get_kernel(name)
                 if compiled.rung.smem_bytes and needed > DEFAULT_SMEM_BYTES:
                     self._opt_in(kernel, compiled.rung.smem_bytes, what)
             self._kernels[key] = kernel
@@ -178,10 +202,35 @@ class Gpu:
     ) -> Callable[[], None]:
         """A function that enqueues one launch each time it is called.
 
-        Integers of Python are passed as 64-bit pointers, numpy's scalars as what they are.
+        Integers of Python are passed as 64-bit pointers, numpy's scalars and arrays by value as what they are.
         """
+        if any(isinstance(argument, np.ndarray) for argument in arguments):
+            return self._launcher_by_value(kernel, grid, block, arguments, smem_bytes)
         config = self.core.LaunchConfig(grid=grid, block=block, shmem_size=smem_bytes)
         return partial(self.core.launch, self.stream, config, kernel, *arguments)
+
+    def _launcher_by_value(
+        self,
+        kernel: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arguments: tuple[Any, ...],
+        smem_bytes: int,
+    ) -> Callable[[], None]:
+        """The same for arguments that cuda.core does not take: structures, as the bytes of an array."""
+        from cuda.bindings import driver  # noqa: PLC0415 -- loads the CUDA bindings
+
+        values = [np.asarray(a, np.uint64 if isinstance(a, int) else None) for a in arguments]
+        addresses = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
+
+        def enqueue(_alive: object = values) -> None:
+            (status,) = driver.cuLaunchKernel(
+                kernel.handle, *grid, *block, smem_bytes, self.stream.handle, ctypes.addressof(addresses), 0
+            )
+            if status != driver.CUresult.CUDA_SUCCESS:
+                raise BackendError(f"launching on {self.device.name}: {status.name}")
+
+        return enqueue
 
     def elapsed_s(self, enqueue: Callable[[], None], *, launches: int, flush: bool = False) -> float:
         """Seconds on the device between two events around what ``enqueue`` puts on the stream.
@@ -219,7 +268,8 @@ class Gpu:
 
     def close(self) -> None:
         """Wait for what is enqueued and free the stream and the buffers of this object."""
-        if self._flush is not None:
-            self._flush.close()
+        for buffer in (self._flush, self._workspace):
+            if buffer is not None:
+                buffer.close()
         self._kernels.clear()
         self.stream.close()

@@ -7,18 +7,20 @@ from collections.abc import Callable
 import numpy as np
 
 from ladder.backends.gpu import Gpu
+from ladder.backends.tensor_map import U8, tensor_map
 from ladder.errors import ShapeError
-from ladder.geometry import plan
+from ladder.geometry import Launch, plan, workspace_bytes
 from ladder.model import Shape
 from ladder.nvrtc import Compiled
 
 __all__ = ["launchers"]
 
 _MAX_INT = 2**31 - 1
+_WORD = 4
 
 
 def launchers(
-    gpu: Gpu, kernel: Compiled, shape: Shape, pointers: tuple[int, int, int]
+    gpu: Gpu, kernel: Compiled, shape: Shape, pointers: tuple[int, int, int], *, workspace: int | None = None
 ) -> tuple[Callable[[], None], ...]:
     """Functions that enqueue the launches of :func:`ladder.geometry.plan`, in order; none when there is nothing to do.
 
@@ -26,27 +28,61 @@ def launchers(
         gpu: where.
         kernel: the rung, compiled for that device.
         shape: of the product.
-        pointers: device addresses of A, B and C.
+        pointers: device addresses of A, B and C, as aligned as the rung wants them.
+        workspace: device address for a packed operand; the device's own by default.
 
     Raises:
         ShapeError: the rung does not support the shape, or N or K does not fit a kernel's ``int``.
-        BackendError: the driver cannot load the kernel.
+        BackendError: the driver cannot load the kernel, or memory for a packed operand is short.
     """
     for axis, size in (("N", shape.n), ("K", shape.k)):
         if size > _MAX_INT:
             raise ShapeError(f"rung {kernel.rung.name}: {axis}={size} does not fit an int; the limit is {_MAX_INT}")
-    a, b, c = pointers
+    rung = kernel.rung
     loaded = gpu.load(kernel)
-    return tuple(
-        gpu.launcher(
-            loaded,
-            launch.grid,
-            launch.block,
-            a + 4 * launch.row0 * shape.k,
-            b,
-            c + 4 * launch.row0 * shape.n,
-            *(np.int32(size) for size in (launch.rows, shape.n, shape.k)),
-            smem_bytes=launch.smem_bytes,
+    packed: tuple[int, ...] = ()
+    if rung.pack is not None:
+        needed = workspace_bytes(rung, shape)
+        packed = (gpu.workspace(needed, f"rung {rung.name} at {shape}") if workspace is None else workspace,)
+    out: list[Callable[[], None]] = []
+    for launch in plan(rung, shape):
+        a, b, c = _moved(pointers, launch, shape)
+        if launch.packing is not None and rung.pack is not None:
+            step = launch.packing
+            out.append(
+                gpu.launcher(
+                    gpu.load(kernel, pack=True),
+                    step.grid,
+                    step.block,
+                    a if rung.pack.of == "A" else b,
+                    *packed,
+                    *(np.int32(size) for size in (step.rows, step.cols)),
+                )
+            )
+        out.append(
+            gpu.launcher(
+                loaded,
+                launch.grid,
+                launch.block,
+                a,
+                b,
+                c,
+                *(np.int32(size) for size in (launch.rows, shape.n, shape.k)),
+                *packed,
+                *_maps(kernel, launch, shape, (a, b, c)),
+                smem_bytes=launch.smem_bytes,
+            )
         )
-        for launch in plan(kernel.rung, shape)
-    )
+    return tuple(out)
+
+
+def _moved(pointers: tuple[int, int, int], launch: Launch, shape: Shape) -> tuple[int, int, int]:
+    """A, B and C as the launch gets them: A and C from its first row on."""
+    a, b, c = pointers
+    return a + _WORD * launch.row0 * shape.k, b, c + _WORD * launch.row0 * shape.n
+
+
+def _maps(kernel: Compiled, launch: Launch, shape: Shape, pointers: tuple[int, int, int]) -> tuple[U8, ...]:
+    sizes = {"A": (launch.rows, shape.k), "B": (shape.k, shape.n), "C": (launch.rows, shape.n)}
+    where = dict(zip("ABC", pointers, strict=True))
+    return tuple(tensor_map(where[tile.of], *sizes[tile.of], tile) for tile in kernel.rung.tma)

@@ -32,9 +32,11 @@ class Compiled:
         ptx: the PTX text, with ``.loc`` lines that point into the ``.cu`` file.
         cubin: the machine code, an ELF file.
         lowered_name: the kernel's mangled name, as PTX and cubin know it.
+        pack_lowered_name: the same of the kernel that packs an operand, None without one.
         log: NVRTC's and ptxas's messages, warnings among them.
         nvrtc_version: such as ``"13.0"``.
-        resources: registers, shared memory (static plus ``rung.smem_bytes``), spills and stack, from ptxas.
+        resources: registers, shared memory (static plus ``rung.smem_bytes``), spills and stack, from ptxas; those of
+            the rung's own kernel, not of the one that packs.
         cached: it came from the persistent cache.
     """
 
@@ -47,6 +49,7 @@ class Compiled:
     nvrtc_version: str
     resources: Resources
     cached: bool
+    pack_lowered_name: str | None = None
 
 
 def nvrtc_version() -> str:
@@ -88,10 +91,11 @@ def compile_rung(rung: Rung, *, arch: str, options: tuple[str, ...] = ()) -> Com
     given = tuple(Path(match[1]) for option in options if (match := _INCLUDE_PATH.fullmatch(option)))
     headers = _headers.included(rung.source, folder=search[1], include_path=(*given, *search))
     flags = (f"--gpu-architecture={arch}", *FLAGS, *options, *(f"--include-path={folder}" for folder in search))
+    names = (rung.name_expression, *(() if rung.pack_expression is None else (rung.pack_expression,)))
     key = _cache.key_of(
         path=str(rung.path),
         source=rung.source,
-        name_expression=rung.name_expression,
+        name_expressions=names,
         headers=sorted((str(path), content.hex()) for path, content in headers.items()),
         flags=flags,
         nvrtc=release,
@@ -99,18 +103,20 @@ def compile_rung(rung: Rung, *, arch: str, options: tuple[str, ...] = ()) -> Com
     product = _cache.load(key)
     cached = product is not None
     if product is None:
-        product = _library.translate(rung.source, path=rung.path, name_expression=rung.name_expression, options=flags)
+        product = _library.translate(rung.source, path=rung.path, name_expressions=names, options=flags)
         _cache.save(key, product)
+    lowered_name, *packing = product.lowered_names
     return Compiled(
         rung=rung,
         arch=arch,
         ptx=product.ptx,
         cubin=product.cubin,
-        lowered_name=product.lowered_name,
+        lowered_name=lowered_name,
         log=product.log,
         nvrtc_version=release,
-        resources=parse_resources(product.log, product.lowered_name, dynamic_smem_bytes=rung.smem_bytes),
+        resources=parse_resources(product.log, lowered_name, dynamic_smem_bytes=rung.smem_bytes),
         cached=cached,
+        pack_lowered_name=packing[0] if packing else None,
     )
 
 

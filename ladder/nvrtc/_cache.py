@@ -16,7 +16,7 @@ from ladder.nvrtc._library import Product
 
 __all__ = ["cache_dir", "key_of", "load", "save"]
 
-FORMAT = 1
+FORMAT = 2
 """Part of every key: raise it when what an entry holds changes."""
 
 
@@ -43,7 +43,8 @@ def load(key: str) -> Product | None:
         if entry["sha256"] != hashlib.sha256(text.encode()).hexdigest():
             return None
         fields = json.loads(text)
-        return Product(**{**fields, "cubin": base64.b64decode(fields["cubin"], validate=True)})
+        cubin, names = base64.b64decode(fields["cubin"], validate=True), tuple(fields["lowered_names"])
+        return Product(**{**fields, "cubin": cubin, "lowered_names": names})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

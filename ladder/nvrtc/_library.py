@@ -15,11 +15,11 @@ __all__ = ["Product", "supported_archs", "translate", "version"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """What NVRTC makes of one source for one architecture."""
+    """What NVRTC makes of one source for one architecture; ``lowered_names`` are in the order asked for."""
 
     ptx: str
     cubin: bytes
-    lowered_name: str
+    lowered_names: tuple[str, ...]
     log: str
 
 
@@ -45,8 +45,8 @@ def supported_archs() -> tuple[str, ...]:
     return tuple(f"sm_{number}" for number in list(numbers)[:count])
 
 
-def translate(source: str, *, path: Path, name_expression: str, options: tuple[str, ...]) -> Product:
-    """Compile ``source``, which its messages call ``path``, and instantiate ``name_expression``.
+def translate(source: str, *, path: Path, name_expressions: tuple[str, ...], options: tuple[str, ...]) -> Product:
+    """Compile ``source``, which its messages call ``path``, and instantiate ``name_expressions``.
 
     Raises:
         CompileError: NVRTC refused it; the message is its log, with file and line.
@@ -56,17 +56,18 @@ def translate(source: str, *, path: Path, name_expression: str, options: tuple[s
     release = version()
     (program,) = _call(nvrtc, nvrtc.nvrtcCreateProgram(source.encode(), str(path).encode(), 0, [], []))
     try:
-        _call(nvrtc, nvrtc.nvrtcAddNameExpression(program, name_expression.encode()))
+        for name in name_expressions:
+            _call(nvrtc, nvrtc.nvrtcAddNameExpression(program, name.encode()))
         status = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])[0]
         log = _text(nvrtc, program, "ProgramLog")
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             reason = log.strip() or _reason(nvrtc, status)
-            raise CompileError(f"{path}: NVRTC {release} cannot compile {name_expression}:\n{reason}")
-        (lowered,) = _call(nvrtc, nvrtc.nvrtcGetLoweredName(program, name_expression.encode()))
+            raise CompileError(f"{path}: NVRTC {release} cannot compile {' and '.join(name_expressions)}:\n{reason}")
+        lowered = [_call(nvrtc, nvrtc.nvrtcGetLoweredName(program, n.encode()))[0].decode() for n in name_expressions]
         return Product(
             ptx=_text(nvrtc, program, "PTX"),
             cubin=_bytes(nvrtc, program, "CUBIN"),
-            lowered_name=lowered.decode(),
+            lowered_names=tuple(lowered),
             log=log,
         )
     finally:

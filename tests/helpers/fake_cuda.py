@@ -44,7 +44,7 @@ class Launch:
 
     def operands(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
         """A, B and C of a rung's launch, in place."""
-        a, b, c, m, n, k = (int(argument) for argument in self.arguments)
+        a, b, c, m, n, k = (int(argument) for argument in self.arguments[:6])
         return floats(a, m * k).reshape(m, k), floats(b, k * n).reshape(k, n), floats(c, m * n).reshape(m, n)
 
 
@@ -59,6 +59,9 @@ class FakeCuda:
     """The module, and what was done through it."""
 
     kernels: dict[str, Kernel] = field(default_factory=dict)
+    """What a kernel does, by its rung's name or its own lowered one."""
+    structures: dict[str, str] = field(default_factory=dict)
+    """Arguments of kernels that take structures, by lowered name: ``p`` a pointer, ``i`` an int, ``m`` a tensor map."""
     launches: list[Launch] = field(default_factory=list)
     fills: list[int] = field(default_factory=list)
     opted_in: list[int] = field(default_factory=list)
@@ -76,6 +79,28 @@ class FakeCuda:
     def check(self) -> None:
         if self.fault is not None:
             raise CUDAError(self.fault)
+
+    def launched(self, kernel: str, config: Any, arguments: tuple[Any, ...]) -> None:
+        made = Launch(kernel, config, arguments)
+        self.launches.append(made)
+        if kernel != "hold":
+            self.kernels.get(kernel, multiply)(made)
+            self.now_s += LAUNCH_S
+
+    def launched_raw(self, lowered: str, dims: tuple[int, ...], addresses: int) -> None:
+        """A launch through the driver: each argument is read from where its address points."""
+        kinds = self.structures[lowered]
+        values: list[Any] = []
+        for kind, at in zip(kinds, (ctypes.c_uint64 * len(kinds)).from_address(addresses), strict=True):
+            if kind == "m":
+                assert at % 64 == 0
+                values.append(ctypes.string_at(at, 128))
+            elif kind == "p":
+                values.append(ctypes.c_uint64.from_address(at).value)
+            else:
+                values.append(np.int32(ctypes.c_int32.from_address(at).value))
+        config = SimpleNamespace(grid=dims[:3], block=dims[3:6], shmem_size=dims[6])
+        self.launched(lowered, config, tuple(values))
 
     def module(self) -> SimpleNamespace:
         """What ``from cuda import core`` gives."""
@@ -163,14 +188,11 @@ class FakeCuda:
                 return buffer
 
         def launch(stream: object, config: Any, kernel: Any, *arguments: Any) -> None:
-            made = Launch(kernel.name, config, arguments)
-            world.launches.append(made)
-            if kernel.name != "hold":
-                world.kernels.get(kernel.name, multiply)(made)
-                world.now_s += LAUNCH_S
+            world.launched(kernel.name, config, arguments)
 
         def get_kernel(name: str, lowered: str) -> Any:
             world.check()
+            name = lowered if lowered in world.kernels else name
             blocks = SimpleNamespace(max_active_blocks_per_multiprocessor=lambda threads, _: 2048 // threads // 2)
             return SimpleNamespace(name=name, lowered=lowered, handle=lowered, occupancy=blocks)
 
@@ -200,8 +222,19 @@ def installed(**state: Any) -> Iterator[FakeCuda]:
         world.opted_in.append(size)
         return (bindings.CUresult.CUDA_SUCCESS,)
 
+    def launch_raw(kernel: str, *rest: Any) -> tuple[Any]:
+        from cuda.bindings import driver as bindings  # noqa: PLC0415
+
+        *dims, _, addresses, extra = rest
+        assert (len(dims), extra) == (7, 0)
+        if world.fault is not None:
+            return (bindings.CUresult.CUDA_ERROR_LAUNCH_FAILED,)
+        world.launched_raw(kernel, tuple(dims), addresses)
+        return (bindings.CUresult.CUDA_SUCCESS,)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuda, "core", world.module(), raising=False)
+        patch.setattr("cuda.bindings.driver.cuLaunchKernel", launch_raw)
         patch.setattr("cuda.bindings.driver.cuKernelSetAttribute", opt_in)
         for module in (gpu, driver):
             patch.setattr(module, "find_gpu", lambda: None)

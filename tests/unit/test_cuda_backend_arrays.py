@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.extras import PACKED_PATH
 from helpers.fake_cuda import FakeCuda, installed
 
 from ladder.backends import device_arrays
 from ladder.backends.cuda import multiply_device
-from ladder.catalog import find
+from ladder.catalog import find, parse_file
 from ladder.errors import DriverMissingError, InputError, ShapeError
 from ladder.model import Device, Rung, Shape
 
@@ -143,6 +144,28 @@ def test_shapes_that_do_not_fit_are_refused(world: FakeCuda) -> None:
         multiply_device(replace(TILED, multiple=(1, 4, 1)), A, B)
     with pytest.raises(ShapeError, match=r"needs compute capability 10\.0; Fake GPU has 9\.0"):
         multiply_device(replace(TILED, min_cc=100), A, B)
+
+
+def test_arrays_that_are_not_as_aligned_as_the_rung_needs_are_refused(world: FakeCuda) -> None:
+    room = np.zeros(200, np.float32)
+    start = -room.ctypes.data % 256 // 4
+    aligned, shifted = (Tensor(room[i : i + 36].reshape(6, 6)) for i in (start, start + 41))
+    rung = replace(TILED, align_bytes=16)
+    with pytest.raises(InputError, match="multiples of 16 bytes and B starts 4 bytes past one; give a copy of it"):
+        multiply_device(rung, aligned, shifted)
+    with pytest.raises(InputError, match="and C starts 4 bytes past one"):
+        multiply_device(rung, aligned, aligned, out=shifted)
+    assert world.rung_launches == []
+
+
+def test_a_packed_operand_goes_to_the_gpus_own_workspace(world: FakeCuda) -> None:
+    (rung,) = parse_file(PACKED_PATH)
+    launched: list[tuple[int, tuple[int, ...]]] = []
+    world.kernels["packed_tile"] = lambda launch: launched.append((len(launch.arguments), launch.config.grid))
+    for a, b in (operands(), operands(20, 20, 20)):
+        multiply_device(rung, a, b)
+    assert launched == [(4, (1, 2, 1)), (7, (1, 1, 1)), (4, (2, 3, 1)), (7, (2, 2, 1))]
+    assert len(world.live) == 1
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from ladder.nvrtc import _cache, cache_dir
 from ladder.nvrtc._library import Product
 
-PRODUCT = Product(ptx=".version 9.0 \u00d7", cubin=bytes(range(256)), lowered_name="_Z1kv", log="")
+PRODUCT = Product(ptx=".version 9.0 \u00d7", cubin=bytes(range(256)), lowered_names=("_Z1kv", "_Z1pv"), log="")
 
 
 @pytest.fixture
