@@ -6,6 +6,7 @@ __all__ = [
     "BackendError",
     "CatalogError",
     "CompileError",
+    "DisassemblerMissingError",
     "DriverMissingError",
     "InputError",
     "KernelFaultError",
@@ -73,6 +74,12 @@ class NvrtcMissingError(LadderError):
 
 class DriverMissingError(LadderError):
     """The ``cuda`` backend was asked for and there is no driver or no GPU."""
+
+    exit_code = 2
+
+
+class DisassemblerMissingError(LadderError):
+    """nvdisasm cannot be found; the message gives the package to install."""
 
     exit_code = 2
 
