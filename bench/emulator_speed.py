@@ -94,7 +94,8 @@ def measure(engine: Engine, kernel: Compiled, shape: Shape, repeat: int) -> tupl
     a = random.standard_normal((shape.m, shape.k), dtype=np.float32)
     b = random.standard_normal((shape.k, shape.n), dtype=np.float32)
     start = time.perf_counter()
-    backend.run(kernel, a[:1], b[:, :1].copy())
+    rows, columns, _ = kernel.rung.multiple
+    backend.run(kernel, a[:rows], b[:, :columns].copy())
     ready_s = time.perf_counter() - start
     fastest = np.inf
     tally = Tally()

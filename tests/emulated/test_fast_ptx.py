@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.kernels import RUNGS, compiled, emulator
+from helpers.kernels import FAST, RUNGS, compiled, emulator
+from helpers.kernels import fast as kernel
 from numpy.typing import NDArray
 
 from ladder.backends.base import Outcome
@@ -20,20 +19,10 @@ from ladder.model import Shape
 from ladder.nvrtc import Compiled, compile_rung
 from ladder.ptx import Order
 
-FAST = Path(__file__).parents[1] / "helpers" / "fast"
 ORDERS: tuple[Order, ...] = ("lockstep", "warp_serial")
-STAGE_BYTES = 8192
 
 ANY_SHAPE = ("ballot_rows", "local_arrays", "producer")
 ORDERED = ("pipeline", *ANY_SHAPE)
-
-
-@cache
-def kernel(name: str, *, arch: str = "sm_80", **params: int) -> Compiled:
-    """A file of ``tests/helpers/fast``, with some of its parameters changed."""
-    rung = parse_file(FAST / f"{name}.cu")[0]
-    stages = params.get("STAGES", rung.params.get("STAGES", 0))
-    return compile_rung(replace(rung, params={**rung.params, **params}, smem_bytes=stages * STAGE_BYTES), arch=arch)
 
 
 def line_of(name: str, text: str) -> str:

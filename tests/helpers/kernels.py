@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from ladder.nvrtc import Compiled, compile_rung
 from ladder.profiles import load_profile
 from ladder.ptx import Order
 
-__all__ = ["MUTANTS", "RUNGS", "compiled", "emulator", "mutant"]
+__all__ = ["FAST", "MUTANTS", "RUNGS", "compiled", "emulator", "fast", "mutant"]
 
 RUNGS: tuple[Rung, ...] = load_catalog()
 MUTANTS = Path(__file__).parent / "mutants"
+FAST = Path(__file__).parent / "fast"
+_STAGE_BYTES = 8192
 
 
 @cache
@@ -32,6 +35,14 @@ def compiled(rung: Rung, arch: str = "sm_90") -> Compiled:
 def mutant(name: str) -> Compiled:
     """``tests/helpers/mutants/NAME.cu``, compiled for sm_90."""
     return compile_rung(parse_file(MUTANTS / f"{name}.cu")[0], arch="sm_90")
+
+
+@cache
+def fast(name: str, *, arch: str = "sm_80", **params: int) -> Compiled:
+    """``tests/helpers/fast/NAME.cu``, with some of its parameters changed."""
+    rung = parse_file(FAST / f"{name}.cu")[0]
+    stages = params.get("STAGES", rung.params.get("STAGES", 0))
+    return compile_rung(replace(rung, params={**rung.params, **params}, smem_bytes=stages * _STAGE_BYTES), arch=arch)
 
 
 def emulator(profile: str = "h200", *, order: Order = "lockstep", step_limit: int | None = None) -> EmulatedBackend:

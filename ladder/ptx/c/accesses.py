@@ -1,11 +1,11 @@
-"""Loads, stores and atomics: one PTX instruction -> lines of C for one lane."""
+"""Loads, stores, copies and atomics: one PTX instruction -> lines of C for one lane."""
 
 from __future__ import annotations
 
-from ladder.ptx.c.lane import Lane, kind_of
-from ladder.ptx.syntax import Address, Instruction, Symbol, Vector
+from ladder.ptx.c.lane import Lane, kind_of, offset_of
+from ladder.ptx.syntax import Address, Immediate, Instruction, Register, Symbol, Vector
 
-__all__ = ["atomic", "load", "store"]
+__all__ = ["atomic", "copy", "load", "store"]
 
 
 def load(lane: Lane, i: Instruction) -> None:
@@ -37,6 +37,36 @@ def store(lane: Lane, i: Instruction) -> None:
     place = lane.place(target)
     for n, item in enumerate(source.items if isinstance(source, Vector) else (source,)):
         lane.lines.append(f"put_{kind.suffix}({place} + {n * kind.bits // 8}, {lane.read(item, kind)});")
+
+
+def copy(lane: Lane, i: Instruction) -> None:
+    """``cp.async``: the words arrive at once, since whoever looks at them before they are waited for is suspect."""
+    target, source, size, *partial = i.operands
+    assert isinstance(source, Address)
+    assert isinstance(size, Immediate)
+    width, group = size.value, lane.source()
+    to = lane.place(target)
+    if not partial:
+        lane.lines.append(f"memcpy({to}, {lane.place(source, group)}, {width});")
+        return
+    if isinstance(partial[0], Register) and lane.kind(partial[0].name) == kind_of("pred"):
+        # ignore-src: read nothing, write zeros.
+        wanted = f"{lane.predicate(partial[0].name)} ? 0 : {width}"
+    else:
+        wanted = lane.read(partial[0], kind_of("u32"))
+    lane.lines += [
+        f"{{ const uint32_t wanted = {wanted};",
+        f"if (wanted > {width}) return SUSPECT;",
+        f"if (wanted < {width}) memset({to}, 0, {width});",
+        "if (wanted) {",
+        *lane.note(group, source),
+        f"const uint64_t at = b{group} + {lane.read(Immediate(offset_of(source)), kind_of('u64'))};",
+        f"const uint8_t *const from = find_source(m, {group}, at, wanted);",
+        f"if (!from || at % {width}) return SUSPECT;",
+        f"memcpy({to}, from, wanted);",
+        f"m->short_bytes += {width} - wanted;",
+        "} }",
+    ]
 
 
 _UPDATE = {

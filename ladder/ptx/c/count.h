@@ -7,7 +7,7 @@
 
 #include "run.h"
 
-enum { WAYS = 8 }; /* patterns remembered, by the word of the sector in which they start */
+enum { WAYS = 8 }; /* patterns remembered: by the word of the sector in which they start, or the side of a copy */
 
 static void touch(struct run *r, enum touch how, int64_t sector)
 {
@@ -30,6 +30,7 @@ static __attribute__((noinline)) void remember(
     memo->wavefronts = count_wavefronts(pattern, q->width, space == SHARED && q->access == LOAD, active);
     if (space != GLOBAL) return;
     memo->sectors = memo->listed = count_sectors(pattern, active, memo->list);
+    if (q->access == COPY) memo->wavefronts = 1;
     if (q->access >= REDUCE && q->width == WORD_BYTES) {
         memo->wavefronts = reduction_wavefronts(pattern, active);
         memo->sectors = reduction_sectors(pattern, active);
@@ -46,6 +47,31 @@ static void touch_all(struct run *r, struct recent *recent, const struct memo *m
     recent->serial = r->serial, recent->first = first, recent->how = (int32_t)how, recent->listed = memo->listed;
     memcpy(recent->list, memo->list, size);
     for (int32_t i = 0; i < memo->listed; ++i) touch(r, how, first + memo->list[i]);
+}
+
+/* Passes of one side of a warp's copies; where its addresses begin changes nothing. */
+static int32_t passes_of(
+    struct run *r, const struct request *q, int32_t side, int32_t group, int32_t warp, uint32_t active)
+{
+    struct memo *const memo = r->memos + ((int64_t)q->memo * r->warps + warp) * WAYS + side;
+    const uint64_t *const address = addresses_of(r, group) + warp * WARP;
+    const uint64_t start = active ? address[__builtin_ctz(active)] : 0;
+    if (memo->active != active || !same_lanes(memo->relative, address, start, active)) {
+        memo->active = active;
+        for (int32_t lane = 0; lane < WARP; ++lane) memo->relative[lane] = address[lane] - start;
+        memo->wavefronts = count_passes((const int64_t *)memo->relative, q->width, active);
+    }
+    return memo->wavefronts;
+}
+
+/* The shared side of a warp's copies: both sides overlap, and the longer counts. Lanes that fill with zeros do not read. */
+static void count_copy(struct run *r, const struct segment *s, const struct request *q, int32_t warp, uint32_t active)
+{
+    const uint32_t reading = lanes_of(r, s, q->source)[warp];
+    const int32_t to = passes_of(r, q, 0, q->group, warp, active);
+    const int32_t from = passes_of(r, q, 1, q->source, warp, reading);
+    r->totals.shared_wavefronts[1] += (int64_t)q->times * (to > from ? to : from);
+    r->totals.shared_requests[1] += q->times;
 }
 
 static void count_request(
@@ -70,12 +96,13 @@ static void count_request(
     t->asked_bytes += (int64_t)q->times * q->width * __builtin_popcount(active);
     t->global_wavefronts += (int64_t)q->times * memo->wavefronts;
     t->global_requests += q->times;
-    *(q->access == LOAD ? &t->read_sectors : &t->write_sectors) += (int64_t)q->times * memo->sectors;
+    const int reads = q->access == LOAD || q->access == COPY;
+    *(reads ? &t->read_sectors : &t->write_sectors) += (int64_t)q->times * memo->sectors;
     if (!r->footprints.per_block[READ]) return;
     const struct buffer *const buffer = r->machine.buffers + r->machine.group_buffer[q->group];
     const int64_t first =
         ((int64_t)(origin - buffer->start + (uint64_t)(q->offset - phase)) >> SECTOR_SHIFT) + buffer->first_sector;
-    const enum touch how = q->access == LOAD ? READ : q->access == STORE ? WRITTEN : UPDATED;
+    const enum touch how = reads ? READ : q->access == STORE ? WRITTEN : UPDATED;
     touch_all(r, r->recents + (int64_t)s->groups[q->group].memo * r->warps + warp, memo, how, first);
 }
 
@@ -86,8 +113,13 @@ static void count_segment(struct run *r, const struct segment *s)
         const uint32_t *const lanes = lanes_of(r, s, q->group);
         const int32_t space = space_of(r, s, q->group);
         if (space == LOCAL) continue;
-        for (int32_t warp = 0; warp < r->warps; ++warp)
-            if (lanes[warp]) count_request(r, s, q, space, warp, lanes[warp]);
+        for (int32_t warp = 0; warp < r->warps; ++warp) {
+            if (!lanes[warp]) continue;
+            if (space == SHARED && q->access == COPY)
+                count_copy(r, s, q, warp, lanes[warp]);
+            else
+                count_request(r, s, q, space, warp, lanes[warp]);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ from ladder.ptx.program import Program
 from ladder.ptx.site import DTYPE, LOCAL_BASE, Site
 from ladder.ptx.syntax import Address, Immediate, Instruction, Operand, Register, Symbol, destinations, registers_of
 
-__all__ = ["Kind", "Lane", "kind_of"]
+__all__ = ["Kind", "Lane", "kind_of", "offset_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,26 +178,34 @@ class Lane:
         """The memory site of the instruction in hand."""
         return self._site_at[self._number]
 
-    def place(self, address: Operand) -> str:
-        """A ``uint8_t *`` to what the instruction in hand addresses, after its checks; takes a ``+ bytes``."""
+    def place(self, address: Operand, number: int | None = None) -> str:
+        """A ``uint8_t *`` to what the instruction in hand addresses, after its checks; takes a ``+ bytes``.
+
+        ``number`` is that of the address's group, where the instruction has two.
+        """
         assert isinstance(address, Address)
-        number = self.segment.group_of[self._number]
+        if number is None:
+            number = self.segment.group_of[self._number]
         group = self.segment.groups[number]
         if number not in self._checked:
             self._checked.add(number)
             self._check(number, group, address)
-        offset = self.site().offset
         if group.space == "generic":
             return f"p{number}"
         memory = {"global": f"in{number}.host", "shared": "shared", "local": "own"}[group.space]
-        return f"{memory} + (uint64_t)(o{number} + {_literal(offset, _INTEGERS['u64'])})"
+        return f"{memory} + (uint64_t)(o{number} + {_literal(offset_of(address), _INTEGERS['u64'])})"
+
+    def source(self) -> int:
+        """The group of what the copy in hand reads."""
+        return self.segment.source_of[self._number]
 
     def space(self) -> str:
         """The state space in which the generic address of the instruction in hand lies."""
         return f"m->group_space[{self.segment.group_of[self._number]}]"
 
-    def _check(self, number: int, group: Group, address: Address) -> None:
-        """Note the group's address, and give up unless every access of the group is in bounds and aligned."""
+    def note(self, number: int, address: Operand) -> list[str]:
+        """The lines that note a group's address, and the lane where not all take part."""
+        assert isinstance(address, Address)
         if isinstance(address.base, Register):
             if self.kind(address.base.name).suffix not in {"u32", "u64"}:
                 raise UnsupportedPtxError(f"{self.function.name}: address register `{address.base.name}`")
@@ -207,8 +215,13 @@ class Lane:
         else:
             base = _literal(address.offset, _INTEGERS["u64"])
         lines = [f"const uint64_t b{number} = {base};", f"a{number}[t] = b{number};"]
-        if group.guarded:
+        if self.segment.groups[number].guarded:
             lines.append(f"m->group_mask[{number} * WARPS + t / WARP] |= 1u << t % WARP;")
+        return lines
+
+    def _check(self, number: int, group: Group, address: Address) -> None:
+        """Note the group's address, and give up unless every access of the group is in bounds and aligned."""
+        lines = self.note(number, address)
         low, past = group.low, group.past
         if group.space == "generic":
             site = group.sites[0]
@@ -236,6 +249,11 @@ class Lane:
             ]
         lines += [f"if ((b{number} + {offset}u) % {width}u) return SUSPECT;" for offset, width in group.alignments]
         self.lines += lines
+
+
+def offset_of(address: Address) -> int:
+    """What is added to the base; an absolute address is a base."""
+    return 0 if address.base is None else address.offset
 
 
 def _converted(text: str, have: Kind, want: Kind) -> str | None:

@@ -20,8 +20,9 @@
 #define SUSPECT (-1) /* what a function returns when a lane may have done something undefined */
 
 enum space { GLOBAL, SHARED, LOCAL, GENERIC };
-enum access { LOAD, STORE, REDUCE, ATOMIC }; /* REDUCE is an atomic whose result nobody reads */
+enum access { LOAD, STORE, COPY, REDUCE, ATOMIC }; /* COPY is cp.async, REDUCE an atomic whose result nobody reads */
 enum end { FALL, BRANCH, RETURN, BARRIER };
+enum after { NOTHING, SYNC_WARPS, COMMIT_COPIES, AWAIT_COPIES };
 
 /* One array of global memory: its emulated addresses, and where it lies in this process. */
 struct buffer {
@@ -45,6 +46,7 @@ struct machine {
     uint32_t *group_mask;  /* [group][warp] lanes of a guarded group */
     int32_t *group_space;  /* [group] where a generic group lies, -1 before its first lane */
     int32_t *group_buffer; /* [group] the buffer that a global group lies in */
+    int64_t short_bytes;   /* what copies have filled with zeros instead of reading it */
 };
 
 /* A memory instruction, for what watches shared memory. */
@@ -56,12 +58,14 @@ struct site {
 struct request {
     int32_t space, access, group, width, times;
     int64_t offset;
-    int32_t memo; /* its place among all requests of the kernel */
+    int32_t source; /* the group that a copy into shared memory reads from */
+    int32_t memo;   /* its place among all requests of the kernel */
 };
 
 /* Instructions that address memory off one value of one register, under one guard. */
 struct group {
-    int32_t space, guarded, shared_sites;
+    int32_t space, guarded;
+    int32_t shared_sites, copies; /* whether it has any */
     int32_t memo; /* its place among all groups of the kernel */
 };
 
@@ -72,9 +76,9 @@ struct segment {
     const struct request *requests;
     const struct group *groups;
     int32_t site_count, request_count, group_count;
-    int32_t number;      /* its place among all segments of the kernel */
-    int32_t syncs_warps; /* ends in bar.warp.sync */
-    uint32_t members;    /* the lanes that it names */
+    int32_t number; /* its place among all segments of the kernel */
+    int32_t after;  /* what comes when its lanes have run */
+    int64_t value;  /* the lanes that bar.warp.sync names; how many groups of copies may stay under way, -1 for none */
 };
 
 struct block {
@@ -164,6 +168,16 @@ static __attribute__((noinline, unused)) uint8_t *find_generic(
     m->group_space[group] = space;
     if (space == SHARED) return at < room(m->shared_bytes, 0, width) ? m->shared + at : NULL;
     if (space == LOCAL) return at - LOCAL_BASE < room(m->local_bytes, 0, width) ? own + (at - LOCAL_BASE) : NULL;
+    const int32_t known = m->group_buffer[group];
+    struct range found;
+    if (!find_buffer(m, group, at, 0, width, &found)) return NULL;
+    return known < 0 || known == m->group_buffer[group] ? found.host + (at - found.start) : NULL;
+}
+
+/* Where a copy finds the `width` bytes that it reads; NULL if that is nowhere, or in another buffer than its group's. */
+static __attribute__((noinline, unused)) const uint8_t *find_source(
+    struct machine *m, int32_t group, uint64_t at, int64_t width)
+{
     const int32_t known = m->group_buffer[group];
     struct range found;
     if (!find_buffer(m, group, at, 0, width, &found)) return NULL;

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ladder.ptx.c.accesses import atomic, load, store
+from ladder.ptx.c.accesses import atomic, copy, load, store
 from ladder.ptx.c.lane import Kind, Lane, kind_of
 from ladder.ptx.opcodes import HANDLERS as NUMPY_HANDLERS
 from ladder.ptx.syntax import Immediate, Instruction, Operand, Register, Symbol, Vector
@@ -312,6 +312,7 @@ HANDLERS: dict[str, Handler] = {
     "bfind": _bfind,
     "brev": _bits("reverse_bits({0}, {1})"),
     "clz": _bits("count_zeros({0}, {1})", result="u32"),
+    "cp.async": copy,
     "cvt": _cvt,
     "cvta": _cvta,
     "div": _simple("div_{s}({0}, {1})", floats="{0} / {1}"),

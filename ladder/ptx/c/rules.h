@@ -58,6 +58,24 @@ static int32_t count_wavefronts(const int64_t *pattern, int32_t width, int merge
     return total;
 }
 
+/* Passes of one side of a copy: the most lanes that meet in one bank, in each group of lanes that asks for 128 bytes.
+ * Lanes are never merged. */
+static int32_t count_passes(const int64_t *pattern, int32_t width, uint32_t active)
+{
+    const int32_t columns = WAVEFRONT_BYTES / width, shift = __builtin_ctz((uint32_t)width);
+    int32_t total = 0;
+    for (int32_t first = 0; first < WARP; first += columns) {
+        int8_t hits[BANKS] = {0}, most = 0;
+        for (int32_t lane = first; lane < first + columns; ++lane) {
+            if (!(active >> lane & 1)) continue;
+            int8_t *const here = hits + (pattern[lane] >> shift & (columns - 1));
+            if (++*here > most) most = *here;
+        }
+        total += most;
+    }
+    return total;
+}
+
 /* Distinct sectors, which `list` receives; no aligned access straddles two. */
 static int32_t count_sectors(const int64_t *pattern, uint32_t active, int32_t *list)
 {

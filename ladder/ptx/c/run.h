@@ -51,19 +51,29 @@ struct who {
     int32_t warp, thread, time;
 };
 
-/* Who has touched a granule of shared memory since the barrier that `epoch` counts. */
+/* Who has touched a granule of shared memory since the barrier that `epoch` counts, and whether a copy owns it. */
 struct shadow {
     int64_t epoch;
+    int32_t under_way;
     struct who read, written, updated;
 };
 
-/* The accesses of an epoch, in words; see watch.h. */
+/* The accesses of an epoch, in words; see log.h. */
 struct log {
     uint64_t *words;
     int64_t used;
 };
 
-enum { PASSED_LOGS = 4 };
+enum { PASSED_LOGS = 16 };
+
+/* The copies that a segment once issued off one address and that are under way. */
+struct copy {
+    const struct segment *segment;
+    int32_t group;
+    uint32_t lanes[WARP]; /* by warp */
+    uint64_t *address;    /* [thread] */
+    int32_t *committed;   /* [thread] groups that it had committed before */
+};
 
 struct run {
     struct machine machine;
@@ -98,6 +108,11 @@ struct run {
     int32_t *warp_time;  /* [warp] how often it has synchronised since the barrier */
     struct shadow *shadows;
     int64_t epoch;
+
+    /* Copies */
+    struct copy *copies;
+    int32_t copy_count, copy_capacity;
+    int32_t *committed; /* [thread] groups of copies so far */
 };
 
 static inline const uint64_t *addresses_of(const struct run *r, int32_t group)

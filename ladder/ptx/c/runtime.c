@@ -22,6 +22,15 @@ struct launch {
 
 /* Threadblocks --------------------------------------------------------------------------------------------------- */
 
+/* What a segment ends in. */
+static int come_after(struct run *r, const struct segment *s)
+{
+    if (s->after == SYNC_WARPS) return sync_warps(r, (uint32_t)s->value);
+    if (s->after == AWAIT_COPIES) return await_copies(r, s->value);
+    commit_copies(r);
+    return 0;
+}
+
 static int32_t run_segment(struct run *r, const struct segment *s, const uint16_t *who, int32_t count)
 {
     struct machine *const m = &r->machine;
@@ -34,7 +43,7 @@ static int32_t run_segment(struct run *r, const struct segment *s, const uint16_
     if (taken < 0) return SUSPECT;
     if (r->counting && s->request_count) count_segment(r, s);
     if (s->site_count && watch_segment(r, s)) return SUSPECT;
-    if (s->syncs_warps && sync_warps(r, s->members)) return SUSPECT;
+    if (s->after && come_after(r, s)) return SUSPECT;
     return taken;
 }
 
@@ -85,6 +94,7 @@ static void enter(struct run *r, int64_t number)
     memset(m->shared, 0xff, (size_t)m->shared_bytes);
     memset(r->written, 0, (size_t)r->granules);
     r->unwritten = r->granules;
+    r->copy_count = 0;
 }
 
 static int32_t run_threadblock(struct run *r, int64_t number)
@@ -98,6 +108,7 @@ static int32_t run_threadblock(struct run *r, int64_t number)
         coming[warp] = threads - warp * WARP >= WARP ? ~0u : (1u << (threads - warp * WARP)) - 1;
     while (start >= 0) {
         r->parked_at = -1;
+        if (begin_epoch(r)) return SUSPECT;
         memset(r->parked, 0, (size_t)r->warps * sizeof *r->parked);
         for (int32_t agent = 0; agent < agents; ++agent) {
             const int32_t warp = r->order == WARP_SERIAL_REVERSED ? agents - 1 - agent : agent;
@@ -132,13 +143,15 @@ EXPORTED void ladder_close(struct run *r)
     void *const mine[] = {
         m->shared, m->local, m->lanes, m->taken, m->address, m->group_mask, m->group_space, m->group_buffer,
         r->everyone, r->who, r->ready, r->pending, r->active, r->parked, r->memos, r->recents, r->written, r->fresh,
-        r->proofs, r->log.words, r->last_entry, r->warp_time, r->shadows};
+        r->proofs, r->log.words, r->last_entry, r->warp_time, r->shadows, r->committed};
     for (size_t i = 0; i < sizeof mine / sizeof *mine; ++i) free(mine[i]);
     for (int32_t how = 0; how < TOUCHES; ++how) {
         free(r->touched[how]), free(r->touched_words[how]);
         free(r->footprints.sectors[how]), free(r->footprints.per_block[how]);
     }
     for (int32_t i = 0; i < PASSED_LOGS; ++i) free(r->passed[i].words);
+    for (int32_t i = 0; i < r->copy_capacity; ++i) free(r->copies[i].address), free(r->copies[i].committed);
+    free(r->copies);
     free(r);
 }
 
@@ -180,6 +193,7 @@ EXPORTED struct run *ladder_open(const struct kernel *k, const struct launch *la
     r->last_entry = table(&complete, k->segment_total, sizeof *r->last_entry);
     r->warp_time = table(&complete, warps, sizeof *r->warp_time);
     r->shadows = table(&complete, r->granules, sizeof *r->shadows);
+    r->committed = table(&complete, k->threads, sizeof *r->committed);
     r->epoch = 1;
     for (int32_t how = 0; how < TOUCHES && launch->sectors; ++how) {
         r->touched[how] = table(&complete, launch->sectors / 64 + 1, sizeof *r->touched[how]);
@@ -204,6 +218,8 @@ EXPORTED int32_t ladder_run(struct run *r, const int64_t *numbers, int64_t count
     for (*done = 0; *done < count && f->count[READ] + f->count[UPDATED] + f->count[WRITTEN] < most_pairs; ++*done) {
         const int32_t failed = run_threadblock(r, numbers[*done]);
         if (failed) return failed;
+        if (r->counting) r->totals.asked_bytes -= r->machine.short_bytes;
+        r->machine.short_bytes = 0;
         if (f->per_block[READ] && !list_footprint(r, *done)) return NO_MEMORY;
     }
     return 0;

@@ -1,8 +1,9 @@
 """Basic blocks -> segments: stretches that one lane can run through before the next lane does.
 
-A lane loop ends where lanes must wait for each other: at ``bar.warp.sync``, before a second atomic (an atomic takes its
-lanes in order), and where a block is too long for a C compiler to like it. Values that are needed beyond are kept lane
-by lane; within a segment they are C variables.
+A lane loop ends where the runtime takes a hand, at ``bar.warp.sync`` and where copies are committed or waited for;
+before a second atomic (an atomic takes its lanes in order); before copies, if shared memory has been accessed (copies
+come first in what is logged of a segment); and where a block is too long for a C compiler to like it. Values that are
+needed beyond are kept lane by lane; within a segment they are C variables.
 
 Memory instructions of a segment that address memory off one value of one register form a group: their addresses are
 noted and checked once.
@@ -11,7 +12,7 @@ noted and checked once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ladder.errors import UnsupportedPtxError
 from ladder.ptx.emit import SPECIAL
@@ -19,10 +20,17 @@ from ladder.ptx.program import Block, Program
 from ladder.ptx.site import Site
 from ladder.ptx.syntax import Address, Immediate, Instruction, destinations, registers_of, sources
 
-__all__ = ["Group", "Segment", "split"]
+__all__ = ["AFTER", "Group", "Segment", "is_copy", "split"]
 
 LONGEST = 1500
 """Instructions of a segment. gcc's time grows faster than the length of a function; a register tile's mainloop fits."""
+
+AFTER = ("bar.warp.sync", "cp.async.commit_group", "cp.async.wait_group", "cp.async.wait_all")
+"""Opcodes that the runtime serves, for all lanes that have run a segment."""
+
+_ATOMIC = frozenset(["atom", "red"])
+_ACCESSES = _ATOMIC | {"ld", "st"}
+_NOT_SHARED = frozenset(["global", "local", "param"])
 
 
 @dataclass(slots=True)
@@ -31,7 +39,8 @@ class Group:
 
     Attributes:
         space: ``"global"``, ``"shared"``, ``"local"`` or ``"generic"``.
-        guarded: its one instruction is predicated, so that other lanes take part than in the segment.
+        guarded: its one instruction is predicated, or may read nothing, so that other lanes take part than in the
+            segment.
     """
 
     space: str
@@ -63,20 +72,24 @@ class Segment:
     Attributes:
         start: number of its first instruction in the function.
         branch: predicate register of the block's end and whether it is negated; None but in a block's last segment.
-        members: the lanes that a ``bar.warp.sync`` after it names, as bits; None when there is none.
+        after: what the runtime does when its lanes have run, one of :data:`AFTER`; empty when nothing.
+        value: the lanes that ``bar.warp.sync`` names, as bits; the groups of copies that may stay under way, or -1.
         uses: registers that it reads before it has written them, in every lane.
         kept: registers that it writes and that are read later.
         group_of: group number by instruction number.
+        source_of: the same for what a copy reads from.
     """
 
     start: int
     instructions: list[Instruction]
     branch: tuple[str, bool] | None = None
-    members: int | None = None
+    after: str = ""
+    value: int = 0
     uses: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)
     groups: list[Group] = field(default_factory=list)
     group_of: dict[int, int] = field(default_factory=dict)
+    source_of: dict[int, int] = field(default_factory=dict)
 
 
 def split(program: Program) -> list[list[Segment]]:
@@ -104,25 +117,41 @@ def split(program: Program) -> list[list[Segment]]:
 def _cut(program: Program, block: Block) -> list[Segment]:
     body = block.instructions[:-1] if block.end != "fall" else block.instructions
     segments = [Segment(block.start, [])]
-    atomics = 0
     for number, instruction in enumerate(body, block.start):
-        current = segments[-1]
-        if instruction.op.startswith("bar.warp.sync"):
-            members = instruction.operands[0]
-            if instruction.guard or not isinstance(members, Immediate):
-                where = program.function.where(instruction)
-                raise UnsupportedPtxError(f"{where}: PTX `{instruction.op}`: a predicate or a mask in a register, in C")
-            current.members = members.value & 0xFFFFFFFF
+        if instruction.op.startswith(AFTER):
+            _end(program, segments[-1], instruction)
             segments.append(Segment(number + 1, []))
-            atomics = 0
-            continue
-        is_atomic = instruction.parts[0] in {"atom", "red"}
-        if (is_atomic and atomics) or len(current.instructions) >= LONGEST:
-            segments.append(Segment(number, []))
-            atomics = 0
-        atomics += is_atomic
-        segments[-1].instructions.append(instruction)
+        else:
+            if _must_part(segments[-1], instruction):
+                segments.append(Segment(number, []))
+            segments[-1].instructions.append(instruction)
     return segments
+
+
+def _end(program: Program, segment: Segment, instruction: Instruction) -> None:
+    """Let a segment end in what the runtime does."""
+    (operand,) = instruction.operands or (Immediate(-1),)
+    if instruction.guard or not isinstance(operand, Immediate):
+        where = program.function.where(instruction)
+        raise UnsupportedPtxError(f"{where}: PTX `{instruction.op}`: a predicate or a mask in a register, in C")
+    segment.after, segment.value = next(name for name in AFTER if instruction.op.startswith(name)), operand.value
+
+
+def _must_part(segment: Segment, instruction: Instruction) -> bool:
+    """Whether an instruction cannot be in one segment with those before it."""
+    before = segment.instructions
+    if len(before) >= LONGEST:
+        return True
+    if instruction.parts[0] in _ATOMIC:
+        return any(i.parts[0] in _ATOMIC for i in before)
+    if is_copy(instruction):
+        return any(i.parts[0] in _ACCESSES and not _NOT_SHARED & {*i.parts} for i in before)
+    return False
+
+
+def is_copy(instruction: Instruction) -> bool:
+    """Whether it is a ``cp.async`` itself, and not one of its groups."""
+    return instruction.op.startswith(("cp.async.ca", "cp.async.cg"))
 
 
 def _live_out(program: Program, index: int) -> int:
@@ -166,21 +195,33 @@ def _flow(segments: list[Segment], live: set[str]) -> None:
 def _group(segment: Segment, site_at: Mapping[int, Site]) -> None:
     generation: dict[str, int] = {}
     known: dict[tuple[str, str, int], int] = {}
+
+    def add(site: Site, address: Address, *, guarded: bool) -> int:
+        base = address.base
+        key = (site.space, "" if base is None else base.name, generation.get(base.name, 0) if base else 0)
+        # Absolute addresses differ in their base; a predicate, or a space known at run time only, sets one apart.
+        alone = base is None or guarded or site.space == "generic"
+        if alone or key not in known:
+            number = len(segment.groups)
+            segment.groups.append(Group(site.space, guarded=guarded))
+            if not alone:
+                known[key] = number
+        else:
+            number = known[key]
+        segment.groups[number].sites.append(site)
+        return number
+
     for number, instruction in enumerate(segment.instructions, segment.start):
         site = site_at.get(number)
         if site is not None:
-            base = next(o for o in instruction.operands if isinstance(o, Address)).base
-            name = "" if base is None else base.name
-            key = (site.space, name, generation.get(name, 0))
-            # Absolute addresses differ in their base; a predicate, or a space known at run time only, sets one apart.
-            alone = base is None or instruction.guard is not None or site.space == "generic"
-            if alone or key not in known:
-                known[key] = len(segment.groups)
-                segment.groups.append(Group(site.space, guarded=instruction.guard is not None))
-            segment.group_of[number] = known[key]
-            segment.groups[known[key]].sites.append(site)
-            if alone:
-                del known[key]
+            place, *others = (o for o in instruction.operands if isinstance(o, Address))
+            guarded = instruction.guard is not None
+            if is_copy(instruction):
+                site = replace(site, kind="copy")
+                source = replace(site, space="global", offset=0 if others[0].base is None else others[0].offset)
+                partial = len(instruction.operands) > 3
+                segment.source_of[number] = add(source, others[0], guarded=guarded or partial)
+            segment.group_of[number] = add(site, place, guarded=guarded)
         for operand in destinations(instruction):
             for name in registers_of(operand):
                 generation[name] = generation.get(name, 0) + 1

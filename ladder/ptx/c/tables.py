@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ladder.ptx.c.segments import Segment
 from ladder.ptx.site import Site
@@ -10,7 +10,14 @@ from ladder.ptx.site import Site
 __all__ = ["Tables", "array"]
 
 _SPACES = {"global": "GLOBAL", "shared": "SHARED", "local": "LOCAL", "generic": "GENERIC"}
-_ACCESSES = {"ld": "LOAD", "st": "STORE", "red": "REDUCE", "atom": "ATOMIC"}
+_ACCESSES = {"ld": "LOAD", "st": "STORE", "copy": "COPY", "red": "REDUCE", "atom": "ATOMIC"}
+_AFTER = {
+    "": "NOTHING",
+    "bar.warp.sync": "SYNC_WARPS",
+    "cp.async.commit_group": "COMMIT_COPIES",
+    "cp.async.wait_group": "AWAIT_COPIES",
+    "cp.async.wait_all": "AWAIT_COPIES",
+}
 _WATCHED = frozenset(["shared", "generic"])
 _BANK_BYTES = 4
 
@@ -38,20 +45,22 @@ class Tables:
         """Add the tables of the next segment; its own row."""
         number = self.segments
         self.segments += 1
-        group_of = {site.index: index for index, group in enumerate(segment.groups) for site in group.sites}
-        sites = sorted((site for group in segment.groups for site in group.sites), key=lambda site: site.index)
+        members = sorted(
+            ((index, site) for index, group in enumerate(segment.groups) for site in group.sites),
+            key=lambda member: member[1].index,
+        )
         groups = [
-            f"{_SPACES[group.space]}, {int(group.guarded)}, {int(group.space in _WATCHED)}, {self._groups + index}"
+            f"{_SPACES[group.space]}, {int(group.guarded)}, {int(group.space in _WATCHED)}, "
+            f"{int(any(site.kind == 'copy' for site in group.sites))}, {self._groups + index}"
             for index, group in enumerate(segment.groups)
         ]
         watched = [
-            f"{_ACCESSES[site.kind]}, {group_of[site.index]}, {site.offset}, {site.width_bytes}"
-            for site in sites
+            f"{_ACCESSES[site.kind]}, {group}, {site.offset}, {site.width_bytes}"
+            for group, site in members
             if site.space in _WATCHED
         ]
         requests = [
-            f"{text}, {self._requests + index}"
-            for index, text in enumerate(_requests((group_of[site.index], site) for site in sites))
+            f"{text}, {self._requests + index}" for index, text in enumerate(_requests(members, segment.source_of))
         ]
         self._groups += len(groups)
         self._requests += len(requests)
@@ -64,26 +73,30 @@ class Tables:
                 self.texts.append(array(f"struct {kind}", name, [f"{{{text}}}" for text in rows]))
             row.append(name if rows else "0")
         row += [str(len(rows)) for rows in kinds.values()]
-        row += [str(number), str(int(segment.members is not None)), f"{segment.members or 0}u"]
+        row += [str(number), _AFTER[segment.after], str(segment.value)]
         return f"{{{', '.join(row)}}}"
 
 
-def _requests(sites: Iterable[tuple[int, Site]]) -> list[str]:
+def _requests(members: Iterable[tuple[int, Site]], source_of: Mapping[int, int]) -> list[str]:
     """Warp requests by group, those of shared memory that cost the same taken together."""
-    times: dict[tuple[str, str, int, int, int], int] = {}
-    for group, site in sites:
-        width, offset, access = site.width_bytes, site.offset, _ACCESSES[site.kind]
+    times: dict[tuple[str, str, int, int, int, int], int] = {}
+    for group, site in members:
+        width, offset, access, source = site.width_bytes, site.offset, _ACCESSES[site.kind], 0
         if site.space == "shared":
             if site.fusion is not None:
                 width, offset = site.fusion.width_bytes, site.fusion.offset
             # A shift by whole banks changes no count, and all that is no load counts as a store.
-            offset, access = offset % _BANK_BYTES, "LOAD" if site.kind == "ld" else "STORE"
+            offset %= _BANK_BYTES
+            if site.kind == "copy":
+                offset, source = 0, source_of[site.index]
+            elif site.kind != "ld":
+                access = "STORE"
         if width and site.space != "local":
-            key = (_SPACES[site.space], access, group, width, offset)
+            key = (_SPACES[site.space], access, group, width, offset, source)
             times[key] = times.get(key, 0) + 1
     return [
-        f"{space}, {access}, {group}, {width}, {count}, {offset}"
-        for (space, access, group, width, offset), count in times.items()
+        f"{space}, {access}, {group}, {width}, {count}, {offset}, {source}"
+        for (space, access, group, width, offset, source), count in times.items()
     ]
 
 
