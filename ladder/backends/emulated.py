@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ladder.backends.base import Engine, Outcome
+from ladder.backends.emulated_steps import Step, allocated, require_replayable, steps_of
 from ladder.errors import BackendError, InputError, UnsupportedPtxError
-from ladder.geometry import plan
+from ladder.geometry import plan, require_aligned
 from ladder.memory.caches import CacheModel
-from ladder.model import Device, Resources, Shape, Timing, Traffic
+from ladder.model import Device, Resources, Shape, Timing, Traffic, added
 from ladder.nvrtc import Compiled
 from ladder.occupancy import blocks_per_sm, occupancy
 from ladder.oracle import POISON_BITS
@@ -26,6 +27,9 @@ from ladder.ptx.replay import replay
 __all__ = ["EmulatedBackend", "Engine"]
 
 F32 = NDArray[np.float32]
+
+_PARAMETERS = ("u64", "u64", "u64", "u32", "u32", "u32")
+_PACK_PARAMETERS = ("u64", "u64", "u32", "u32")
 
 
 class EmulatedBackend:
@@ -59,8 +63,8 @@ class EmulatedBackend:
         self._order = order
         self._step_limit = step_limit
         self._engine = engine
-        self._programs: dict[str, Program] = {}
-        self._compiled: dict[tuple[str, tuple[int, int, int]], CKernel | None] = {}
+        self._programs: dict[tuple[str, str], Program] = {}
+        self._compiled: dict[tuple[str, str, tuple[int, int, int]], CKernel | None] = {}
         self.notes: list[str] = []
         """Why kernels run on numpy although ``engine`` is ``"auto"``, each reason once."""
 
@@ -81,44 +85,33 @@ class EmulatedBackend:
 
         Raises:
             ShapeError: the rung does not support the shape.
-            InputError: an array is not C-contiguous float32 of two dimensions, or the inner sizes differ.
+            InputError: an array is not C-contiguous float32 of two dimensions, the inner sizes differ, or ``offsets``
+                break the rung's alignment.
             KernelFaultError: the kernel did something undefined, with its source line.
             UnsupportedPtxError: the kernel uses PTX that is not emulated.
             BackendError: the rung needs more than the device has, or engine ``"c"`` has no compiler.
         """
         plan(kernel.rung, _shape_of(a, b))  # refuses before anything is compiled
-        compiled = self._in_c(kernel)
-        if compiled is not None:
-            try:
-                return self._execute(kernel, a, b, count=count, offsets=offsets, compiled=compiled)
-            except SuspectError:
-                pass
-        return self._execute(kernel, a, b, count=count, offsets=offsets, compiled=None)
+        align = kernel.rung.align_bytes
+        shifts = (4 * offsets[0], 4 * offsets[1], 4 * offsets[2])
+        require_aligned(kernel.rung, shifts, fix=f"give offsets that are multiples of {align // 4} elements")
+        with contextlib.suppress(SuspectError):
+            return self._execute(kernel, a, b, count=count, offsets=offsets, engine=self._engine)
+        return self._execute(kernel, a, b, count=count, offsets=offsets, engine="numpy")
 
     def _execute(
-        self,
-        kernel: Compiled,
-        a: F32,
-        b: F32,
-        *,
-        count: bool,
-        offsets: tuple[int, int, int],
-        compiled: CKernel | None,
+        self, kernel: Compiled, a: F32, b: F32, *, count: bool, offsets: tuple[int, int, int], engine: Engine
     ) -> Outcome:
-        """One product on the C engine, or on numpy without ``compiled``; :class:`SuspectError` is C's alone."""
+        """One product; :class:`SuspectError` comes from the C engine alone."""
         shape = _shape_of(a, b)
         rung = kernel.rung
         memory = GlobalMemory()
-        buffers = [
-            memory.allocate(name, size, offset_bytes=4 * offset)
-            for name, size, offset in zip(
-                "ABC", ((shape.m, shape.k), (shape.k, shape.n), (shape.m, shape.n)), offsets, strict=True
-            )
-        ]
+        buffers = allocated(memory, rung, shape, offsets)
         buffers[0].matrix[...] = a
         buffers[1].matrix[...] = b
-        buffers[2].matrix.view(np.uint32)[...] = POISON_BITS if rung.c_init == "poison" else 0
-        launches = plan(rung, shape)
+        for buffer in buffers[2:]:
+            zero = buffer is buffers[2] and rung.c_init == "zero"
+            buffer.matrix.view(np.uint32)[...] = 0 if zero else POISON_BITS
         program = self._program(kernel)
         self._check_limits(kernel, program)
         device = self._device
@@ -134,16 +127,15 @@ class EmulatedBackend:
                 in_step=device.sm_count,
             )
         counters = Counters(caches) if count else None
-        for launch in launches:
-            values = _arguments(buffers, shape, launch.row0, launch.rows)
-            machine = (partial(Machine, program) if compiled is None else partial(CMachine, compiled))(
+        for step in steps_of(rung, shape, buffers):
+            machine = self._machine(kernel, step, engine)(
                 memory,
-                {p.offset: v for p, v in zip(program.function.params, values, strict=True)},
+                self._arguments(kernel, step),
                 order=self._order,
                 counters=counters,
                 **({} if self._step_limit is None else {"step_limit": self._step_limit}),
             )
-            machine.launch(grid=launch.grid, block=launch.block, smem_bytes=launch.smem_bytes)
+            machine.launch(grid=step.grid, block=step.block, smem_bytes=step.smem_bytes)
             if caches is not None:
                 caches.end_launch()
         traffic = None if counters is None else counters.traffic()
@@ -153,48 +145,41 @@ class EmulatedBackend:
     def replay(self, kernel: Compiled, shape: Shape) -> Traffic:
         """Traffic of a product too large to execute, from a few of its threadblocks (:mod:`ladder.ptx.replay`).
 
-        Asked, L1, shared and SM counts are exact; L2 and DRAM are modelled, from a cold L2.
+        Asked, L1, shared and SM counts are exact; L2 and DRAM are modelled, each launch from a cold L2.
 
         Raises:
             ShapeError: the rung does not support the shape.
-            BackendError: the rung's tiles do not divide the shape, or it takes more than one launch or none.
+            BackendError: the rung's tiles do not divide the shape, or it takes more than one launch of its kernel or
+                none.
         """
-        launches = plan(kernel.rung, shape)
-        bm, bn = kernel.rung.tile
-        if len(launches) != 1 or shape.m % bm or shape.n % bn:
-            raise BackendError(
-                f"rung {kernel.rung.name}: {shape} is not replayed: {len(launches)} launches of {bm}x{bn} tiles. "
-                f"Give multiples of the tile that fit one launch."
-            )
+        rung = kernel.rung
+        require_replayable(rung, shape)
         memory = GlobalMemory()
-        sizes = ((shape.m, shape.k), (shape.k, shape.n), (shape.m, shape.n))
-        buffers = [memory.allocate(name, size) for name, size in zip("ABC", sizes, strict=True)]
+        buffers = allocated(memory, rung, shape, (0, 0, 0))
         program = self._program(kernel)
         self._check_limits(kernel, program)
-        values = _arguments(buffers, shape, 0, shape.m)
-        arguments = {p.offset: v for p, v in zip(program.function.params, values, strict=True)}
-        grid, block, smem_bytes = launches[0].grid, launches[0].block, launches[0].smem_bytes
+        resident, _ = self._resident(kernel, program)
 
-        def replayed(machine: Callable[..., Machine | CMachine]) -> Traffic:
+        def replayed(step: Step, engine: Engine) -> Traffic:
+            machine, arguments = self._machine(kernel, step, engine), self._arguments(kernel, step)
+
             def run(counters: Counters, blocks: list[int]) -> None:
                 sampled = machine(memory, arguments, counters=counters)
-                sampled.launch(grid=grid, block=block, smem_bytes=smem_bytes, blocks=blocks)
+                sampled.launch(grid=step.grid, block=step.block, smem_bytes=step.smem_bytes, blocks=blocks)
 
-            resident, _ = self._resident(kernel, program)
-            return replay(run, memory, grid=grid, flop=shape.flop, device=self._device, resident=resident)
+            flop = 0 if step.packs else shape.flop
+            return replay(run, memory, grid=step.grid, flop=flop, device=self._device, resident=resident)
 
-        compiled = self._in_c(kernel)
-        if compiled is not None:
-            with contextlib.suppress(SuspectError):
-                return replayed(partial(CMachine, compiled))
-        return replayed(partial(Machine, program))
+        steps = steps_of(rung, shape, buffers)
+        with contextlib.suppress(SuspectError):
+            return added([replayed(step, self._engine) for step in steps])
+        return added([replayed(step, "numpy") for step in steps])
 
     def resources(self, kernel: Compiled) -> Resources:
         """What ptxas reported, and the occupancy that this allows on the recorded device."""
-        known = kernel.resources
-        smem = known.smem_bytes + kernel.rung.smem_bytes
-        share = occupancy(self._device, threads=kernel.rung.threads, registers=known.registers, smem_bytes=smem)
-        return replace(known, smem_bytes=smem, occupancy=share)
+        known, threads = kernel.resources, kernel.rung.threads
+        share = occupancy(self._device, threads=threads, registers=known.registers, smem_bytes=known.smem_bytes)
+        return replace(known, occupancy=share)
 
     def time(self, kernel: Compiled, a: F32, b: F32) -> Timing | None:
         """None: an emulator has no clock."""
@@ -206,30 +191,45 @@ class EmulatedBackend:
         self._programs.clear()
         self._compiled.clear()
 
-    def _program(self, kernel: Compiled) -> Program:
-        if kernel.ptx not in self._programs:
+    def _program(self, kernel: Compiled, *, packs: bool = False) -> Program:
+        rung, name = kernel.rung, kernel.pack_lowered_name if packs else kernel.lowered_name
+        if rung.tma:
+            raise UnsupportedPtxError(f"rung {rung.name}: {rung.why_not_on(self._device)}")
+        if name is None:
+            raise BackendError(f"rung {rung.name} was compiled without a kernel that packs; compile it again")
+        if (kernel.ptx, name) not in self._programs:
             functions = parse(kernel.ptx)
-            if kernel.lowered_name not in functions:
-                raise BackendError(f"rung {kernel.rung.name}: the PTX has no entry `{kernel.lowered_name}`")
-            program = build(functions[kernel.lowered_name])
-            expected = ("u64", "u64", "u64", "u32", "u32", "u32")
+            if name not in functions:
+                raise BackendError(f"rung {rung.name}: the PTX has no entry `{name}`")
+            program = build(functions[name])
+            pointers = ("u64",) * (rung.pack is not None)
+            expected = _PACK_PARAMETERS if packs else (*_PARAMETERS, *pointers)
             found = tuple(p.type for p in program.function.params)
             if found != expected:
                 raise BackendError(
-                    f"rung {kernel.rung.name}: kernel parameters are {', '.join(found) or 'none'}; declare "
-                    f"(const float* A, const float* B, float* C, int M, int N, int K)"
+                    f"rung {rung.name}: parameters of {name} are {', '.join(found) or 'none'}; declare what gives "
+                    f"{', '.join(expected)}: pointers and ints, as docs/add-a-rung.md has them"
                 )
-            self._programs[kernel.ptx] = program
-        return self._programs[kernel.ptx]
+            self._programs[kernel.ptx, name] = program
+        return self._programs[kernel.ptx, name]
 
-    def _in_c(self, kernel: Compiled) -> CKernel | None:
-        """The kernel built for the C engine; None when it runs on numpy."""
-        if self._engine == "numpy":
-            return None
-        program, key = self._program(kernel), (kernel.ptx, kernel.rung.block)
+    def _machine(self, kernel: Compiled, step: Step, engine: Engine) -> Callable[..., Machine | CMachine]:
+        """What executes one launch: C where the engine allows it and it can be had, else numpy."""
+        compiled = None if engine == "numpy" else self._in_c(kernel, step)
+        program = self._program(kernel, packs=step.packs)
+        return partial(Machine, program) if compiled is None else partial(CMachine, compiled)
+
+    def _arguments(self, kernel: Compiled, step: Step) -> dict[int, int]:
+        parameters = self._program(kernel, packs=step.packs).function.params
+        return {p.offset: value for p, value in zip(parameters, step.values, strict=True)}
+
+    def _in_c(self, kernel: Compiled, step: Step) -> CKernel | None:
+        """The kernel built for the C engine; None when it cannot be."""
+        program = self._program(kernel, packs=step.packs)
+        key = (kernel.ptx, program.function.name, step.block)
         if key not in self._compiled:
             try:
-                self._compiled[key] = compile_program(program, kernel.rung.block)
+                self._compiled[key] = compile_program(program, step.block)
             except (EngineUnavailableError, UnsupportedPtxError) as error:
                 if self._engine == "c":
                     raise
@@ -266,11 +266,6 @@ def _shape_of(a: F32, b: F32) -> Shape:
     if a.shape[1] != b.shape[0]:
         raise InputError(f"A is {a.shape}, B is {b.shape}: A's columns must equal B's rows")
     return Shape(m=a.shape[0], n=b.shape[1], k=a.shape[1])
-
-
-def _arguments(buffers: list[Buffer], shape: Shape, row0: int, rows: int) -> tuple[int, ...]:
-    a, b, c = buffers
-    return a.base + 4 * row0 * shape.k, b.base, c.base + 4 * row0 * shape.n, rows, shape.n, shape.k
 
 
 def _damage(buffer: Buffer, before: F32) -> str | None:

@@ -117,7 +117,9 @@ def _tile(rung: Rung) -> tuple[int, int, int]:
 
 def _affordable(mnk: tuple[int, ...], rung: Rung) -> Shape:
     """A shape whose longest side (in tiles) is halved until a launch has at most MAX_WORK multiply-adds."""
-    sides, tile = list(mnk), _tile(rung)
+    sides = list(mnk)
+    # A side is never cut below its multiple, so a tile counts as one at least.
+    tile = [_round_up(edge, step) for edge, step in zip(_tile(rung), rung.multiple, strict=True)]
     while True:
         tiles = [-(-side // edge) for side, edge in zip(sides, tile, strict=True)]
         if math.prod(tiles) * math.prod(tile) <= MAX_WORK or max(tiles) == 1:
@@ -132,9 +134,10 @@ def _rounded(shape: Shape, rung: Rung) -> Shape:
 
 
 def _scaled_offsets(by: tuple[int, int, int], rung: Rung) -> tuple[int, int, int]:
-    """A rung that needs K or N in multiples reads vectors, so its pointers keep that alignment too."""
+    """Shifts that keep the stated alignment, and that of vectors where a rung needs K or N in multiples."""
     _, n_step, k_step = rung.multiple
-    return (by[0] * k_step, by[1] * n_step, by[2] * n_step)
+    a, b, c = (math.lcm(step, rung.align_bytes // 4) for step in (k_step, n_step, n_step))
+    return (by[0] * a, by[1] * b, by[2] * c)
 
 
 def _round_up(value: int, step: int) -> int:

@@ -11,9 +11,9 @@ from ladder import catalog
 from ladder.backends.driver import compute_capability, find_gpu
 from ladder.counters import ncu
 from ladder.counters.metrics import CORE, PIPE, add_up, for_chip, traffic_of
-from ladder.errors import BackendError, DriverMissingError
-from ladder.geometry import plan
-from ladder.model import Rung, Shape, Traffic
+from ladder.errors import BackendError, DriverMissingError, ShapeError
+from ladder.geometry import kernels
+from ladder.model import Device, Rung, Shape, Traffic
 
 __all__ = ["count_with_ncu", "ncu_status"]
 
@@ -38,11 +38,13 @@ def count_with_ncu(
     """Profile each rung once at each shape and read what every level moved.
 
     Two profiled runs, because the counters of DRAM and L2 are taken in one pass (a second pass would find other caches)
-    and those of the SM's data pipe need more. A product of several launches is the sum of them.
+    and those of the SM's data pipe need more. A product of several launches, one that packs an operand among them, is
+    the sum of them.
 
     Args:
         rungs: names or paths of ``.cu`` files, as for :func:`ladder.catalog.find`; none means the whole catalogue.
-        shapes: the products; those that a rung does not support, or that need no launch, are left out.
+        shapes: the products; those that a rung does not support, or that need no launch, are left out, and so are rungs
+            that the GPU cannot run.
         cold: flush the caches before each launch; otherwise each product is computed once before it is profiled.
         keep: a CSV file for every counter of every launch, a row each.
         timeout_s: how long one profiled run may take.
@@ -60,14 +62,18 @@ def count_with_ncu(
     reason = ncu.why_missing() or ncu.why_forbidden()
     if reason is not None:
         raise BackendError(reason)
-    jobs = [(rung, shape) for shape in shapes for rung in catalog.find(rungs) if _launches(rung, shape)]
+    gpu = Device(
+        backend="cuda", name="this GPU", compute_capability=compute_capability(), sm_count=1, l2_bytes=0
+    )  # nothing else decides whether a rung runs
+    able = [rung for rung in catalog.find(rungs) if rung.why_not_on(gpu) is None]
+    jobs = [(rung, shape) for shape in shapes for rung in able if _launched(rung, shape)]
     if not jobs:
         return {}
     counted: list[dict[str, float]] = [{} for _ in jobs]
     records: dict[tuple[int, int], dict[str, str]] = {}
     with tempfile.TemporaryDirectory(prefix="ladder-ncu-") as folder:
         for group in (CORE, PIPE):
-            names = for_chip(group, compute_capability())
+            names = for_chip(group, gpu.compute_capability)
             report = ncu.profile(_child(jobs, Path(folder), warm=not cold), names, cold=cold, timeout_s=timeout_s)
             for job, rows in enumerate(_in_order(report, jobs)):
                 counted[job].update(add_up(rows, names))
@@ -78,8 +84,12 @@ def count_with_ncu(
     return {(rung.name, shape): traffic_of(values) for (rung, shape), values in zip(jobs, counted, strict=True)}
 
 
-def _launches(rung: Rung, shape: Shape) -> int:
-    return 0 if rung.supports(shape) is not None else len(plan(rung, shape))
+def _launched(rung: Rung, shape: Shape) -> tuple[str, ...]:
+    """The kernels that a product launches, in order; none for a shape that the rung does not support."""
+    try:
+        return kernels(rung, shape)
+    except ShapeError:
+        return ()
 
 
 def _child(jobs: Sequence[tuple[Rung, Shape]], folder: Path, *, warm: bool) -> list[str]:
@@ -95,12 +105,12 @@ def _in_order(report: Sequence[ncu.Row], jobs: Sequence[tuple[Rung, Shape]]) -> 
     rest = list(report)
     out = []
     for rung, shape in jobs:
-        count = _launches(rung, shape)
-        mine, rest = rest[:count], rest[count:]
-        kernel = rung.kernel.rpartition("::")[2]
-        astray = next((row.kernel for row in mine if kernel not in row.kernel), None)
-        if len(mine) < count or astray is not None:
-            found = f"it reports {astray!r}" if astray is not None else f"it reports {len(mine)} of {count} launches"
+        expected = _launched(rung, shape)
+        mine, rest = rest[: len(expected)], rest[len(expected) :]
+        astray = next((row.kernel for row, name in zip(mine, expected, strict=False) if name not in row.kernel), None)
+        if len(mine) < len(expected) or astray is not None:
+            short = f"it reports {len(mine)} of {len(expected)} launches"
+            found = f"it reports {astray!r}" if astray is not None else short
             raise BackendError(f"ncu and rung {rung.name} at {shape} do not agree: {found}")
         out.append(mine)
     if rest:

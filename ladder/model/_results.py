@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ladder.model._basics import LEVELS, ORIGINS, Level, Origin
 
-__all__ = ["Check", "Law", "Placement", "Quantity", "Resources", "Roofs", "Timing", "Traffic"]
+__all__ = ["Check", "Law", "Placement", "Quantity", "Resources", "Roofs", "Timing", "Traffic", "added"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +67,29 @@ class Traffic:
         """Shared-memory wavefronts per warp instruction, loads and stores; None without shared accesses."""
         requests = self.requests_ld + self.requests_st
         return (self.wavefronts_ld + self.wavefronts_st) / requests if requests else None
+
+
+def added(parts: Sequence[Traffic]) -> Traffic:
+    """The traffic of several launches together; a level has the origin that it has in the first of them.
+
+    Raises:
+        ValueError: there is no launch, or one counted levels that another did not.
+    """
+    first = parts[0] if parts else None
+    if first is None or any(part.levels.keys() != first.levels.keys() for part in parts):
+        raise ValueError(f"no sum of {len(parts)} launches that counted {[sorted(part.levels) for part in parts]}")
+    return Traffic(
+        levels={
+            level: Quantity(bytes=sum(part.levels[level].bytes for part in parts), origin=quantity.origin)
+            for level, quantity in first.levels.items()
+        },
+        wavefronts_ld=sum(part.wavefronts_ld for part in parts),
+        wavefronts_st=sum(part.wavefronts_st for part in parts),
+        requests_ld=sum(part.requests_ld for part in parts),
+        requests_st=sum(part.requests_st for part in parts),
+        global_wavefronts=sum(part.global_wavefronts for part in parts),
+        global_requests=sum(part.global_requests for part in parts),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,8 @@ def test_replay_equals_execution(rung):
         "global_requests",
     ):
         assert getattr(replayed, name) == getattr(executed, name)
-    assert replayed.levels["dram"] == executed.levels["dram"], "everything fits L2: both are compulsory"
+    if rung.pack is None:  # what is packed stays in L2, and each launch is replayed from a cold one
+        assert replayed.levels["dram"] == executed.levels["dram"], "everything fits L2: both are compulsory"
     # Execution also models what an L1 keeps from one block to the next, which replay leaves out.
     assert executed.levels["l2"].bytes <= replayed.levels["l2"].bytes <= 1.1 * executed.levels["l2"].bytes
 

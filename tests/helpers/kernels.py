@@ -15,7 +15,9 @@ from ladder.ptx import Order
 
 __all__ = ["FAST", "MUTANTS", "RUNGS", "compiled", "emulator", "fast", "mutant"]
 
-RUNGS: tuple[Rung, ...] = load_catalog()
+H200 = replace(load_profile("h200").device, backend="emulated")
+RUNGS: tuple[Rung, ...] = tuple(rung for rung in load_catalog() if rung.why_not_on(H200) is None)
+"""Every rung of the catalogue that the emulator runs for some GPU."""
 MUTANTS = Path(__file__).parent / "mutants"
 FAST = Path(__file__).parent / "fast"
 _STAGE_BYTES = 8192

@@ -24,7 +24,8 @@ def backend() -> CudaBackend:
 
 @cache
 def _compiled(name: str) -> Compiled:
-    return compile_rung(next(rung for rung in RUNGS if rung.name == name), arch=backend().device.arch)
+    rung = next(rung for rung in RUNGS if rung.name == name)
+    return compile_rung(rung, arch=rung.arch_for(backend().device))
 
 
 def compiled(rung: Rung) -> Compiled:

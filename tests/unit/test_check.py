@@ -232,6 +232,16 @@ def test_shapes_and_offsets_respect_multiples() -> None:
     assert (found.shape.m, found.shape.n, found.shape.k) == (1, 4, 8)
 
 
+def test_offsets_respect_the_alignment_and_sides_their_multiples_however_large() -> None:
+    backend = FakeBackend()
+    kernel = fake_kernel(multiple=(1, 12, 2048), tile=(128, 128), align_bytes=64)
+    assert search(backend, kernel, max_examples=30) is None
+    assert any(any(offsets) for _, offsets in backend.runs)
+    for shape, (a, b, c) in backend.runs:
+        assert kernel.rung.supports(shape) is None
+        assert (a % 2048, b % 48, c % 48) == (0, 0, 0)
+
+
 def test_infinities_find_what_finite_data_cannot() -> None:
     found = search(FakeBackend(fake.neighbours_leak), fake_kernel())
     assert found is not None

@@ -24,7 +24,7 @@ from ladder.errors import (
     NvrtcMissingError,
     UnsupportedPtxError,
 )
-from ladder.model import Level, Quantity, Resources, Rung, Shape, Timing, Traffic
+from ladder.model import Device, Level, Quantity, Resources, Rung, Shape, TensorTile, Timing, Traffic
 from ladder.nvrtc import Compiled
 from ladder.profiles import load_profile
 
@@ -163,6 +163,47 @@ def test_an_unsupported_shape_is_skipped_before_anything_runs() -> None:
 def test_a_rung_that_needs_a_newer_gpu_is_skipped() -> None:
     row = climb(rung(min_cc=100), SHAPE, Recorder(), H200_ROOFS)
     assert row.skipped == "needs compute capability 10.0; Fake has 9.0"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"min_cc": 90, "tma": (TensorTile(of="A", box=(8, 8)),)}, "tma needs a GPU of compute capability 9.0"),
+        ({"min_cc": 90, "arch": "sm_90a"}, "sm_90a needs a GPU of compute capability 9.0"),
+    ],
+)
+def test_what_the_emulator_cannot_run_is_skipped_and_no_error(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], why: str
+) -> None:
+    backend = Recorder()
+    row = climb(rung(**changes), SHAPE, backend, H200_ROOFS)
+    assert row.skipped == f"the emulator runs PTX up to sm_80 features; {why}"
+    assert why_skipped(rung(**changes), SHAPE, backend.device) == row.skipped
+    assert (row.failed, backend.asked) == (False, [])
+    opened(monkeypatch, backend)
+    found = searcher()()(rung(**changes))
+    assert (found.skipped, found.failed) == (row.skipped, False)
+
+
+def test_a_rung_of_one_architecture_is_compiled_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def compiled(rung: Rung, *, arch: str) -> Compiled:
+        asked.append(arch)
+        return replace(fake_kernel(), rung=rung, arch=arch)
+
+    monkeypatch.setattr(climbing, "compile_rung", compiled)
+
+    class OnCuda(Recorder):
+        @property
+        def device(self) -> Device:
+            return replace(super().device, backend="cuda")
+
+    opened(monkeypatch, OnCuda())
+    climb(rung(min_cc=90, arch="sm_90a"), SHAPE, OnCuda(), H200_ROOFS)
+    searcher()()(rung(min_cc=90, arch="sm_90a"))
+    climb(rung(min_cc=90), SHAPE, OnCuda(), H200_ROOFS)
+    assert asked == ["sm_90a", "sm_90a", "sm_90"]
 
 
 def test_a_grid_that_is_too_wide_is_skipped() -> None:

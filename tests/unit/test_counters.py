@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.extras import PACKED_PATH, TMA_PATH
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -285,6 +286,23 @@ def test_each_rung_is_profiled_once_at_each_shape(fake_ncu: Any, tmp_path: Path,
     assert [row["rung"] for row in rows] == ["tiled_16", "naive", "tiled_16", "tiled_16", "naive"]
     assert {row["cache"] for row in rows} == {"cold" if cold else "warm"}
     assert all(float(row[name]) > 0 for row in rows for name in (*CORE, *PIPE))
+
+
+def test_packing_counts_as_part_of_the_product(fake_ncu: Any) -> None:
+    fake_ncu("pack_b<16, 16, 8, 256>", "multiply_packed<16, 16, 8, 256>", "multiply_packed<16, 16, 8, 256>")
+    found = count_with_ncu([str(PACKED_PATH)], [SMALL, Shape.parse("8x8x0")], cold=True)
+    assert [traffic.levels["l1"].bytes for traffic in found.values()] == [1000 + 2000, 3000]
+    fake_ncu("multiply_packed<16, 16, 8, 256>", "pack_b<16, 16, 8, 256>")
+    with pytest.raises(BackendError, match="it reports 'void multiply_packed"):
+        count_with_ncu([str(PACKED_PATH)], [SMALL], cold=True)
+
+
+def test_rungs_that_the_gpu_cannot_run_are_left_out(fake_ncu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_ncu("tma_tile<16, 32, 16, 256>")
+    assert list(count_with_ncu([str(TMA_PATH)], [SMALL], cold=True)) == [("tma_tile", SMALL)]
+    monkeypatch.setattr(counters, "compute_capability", lambda: (8, 0))
+    fake_ncu(trouble="raise SystemExit('not called')")
+    assert count_with_ncu([str(TMA_PATH)], [SMALL], cold=True) == {}
 
 
 def test_nothing_to_launch_needs_no_profiler(fake_ncu: Any) -> None:
