@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 from helpers.cu import write
+from helpers.engines import ORDERS, assert_rung_is_same
 from helpers.extras import PACKED, PACKED_PATH, TMA_PATH
 
 from ladder.backends.base import Engine
@@ -56,8 +57,10 @@ def traffic(engine: Engine, shape: Shape, kernel: Compiled | None = None) -> Tra
     return found
 
 
-def test_both_engines_count_the_same() -> None:
-    assert traffic("c", SHAPES[0]) == traffic("numpy", SHAPES[0])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("offsets", [(0, 0, 0), (1, 2, 3)], ids=str)
+def test_both_engines_give_the_same_bits_and_counts(order: Order, offsets: tuple[int, int, int]) -> None:
+    assert_rung_is_same(packed(), SHAPES[0], specials=True, order=order, offsets=offsets)
 
 
 def test_the_traffic_is_that_of_both_kernels() -> None:

@@ -12,11 +12,13 @@ import pytest
 from numpy.typing import NDArray
 
 from helpers.ptx import compile_snippet, program_of
+from ladder.backends.emulated import EmulatedBackend
 from ladder.errors import KernelFaultError, UnsupportedPtxError
 from ladder.geometry import plan
 from ladder.memory.caches import Touched
 from ladder.model import Rung, Shape
 from ladder.nvrtc import Compiled
+from ladder.profiles import load_profile
 from ladder.ptx import Counters, GlobalMemory, Machine, Order, Program
 from ladder.ptx.c import CMachine, SuspectError, compile_program
 
@@ -172,8 +174,23 @@ def assert_rung_is_same(kernel: Compiled, shape: Shape, *, specials: bool = Fals
     except UnsupportedPtxError:
         return  # numpy alone knows it; test_what_c_does_not_know names such rungs
     a, b = operands(shape, specials=specials)
+    if kernel.rung.pack is not None:
+        assert_backends_are_same(kernel, a, b, **how)
+        return
     c = np.full((shape.m, shape.n), np.nan if kernel.rung.c_init == "poison" else 0, np.float32)
     assert assert_same(program, (a, b, c), rung_launches(kernel.rung, program, shape), **how) is None
+
+
+def assert_backends_are_same(
+    kernel: Compiled, a: Array, b: Array, *, order: Order = "lockstep", offsets: tuple[int, int, int] = (0, 0, 0)
+) -> None:
+    """Both engines of the backend, which also runs what comes before a rung's own kernel, give the same."""
+    device = load_profile("h200").device
+    one, other = (
+        EmulatedBackend(device, order=order, engine=engine).run(kernel, a, b, count=True, offsets=offsets)
+        for engine in ("numpy", "c")
+    )
+    assert (one.c.tobytes(), one.damage, one.traffic) == (other.c.tobytes(), None, other.traffic)
 
 
 def supported(rung: Rung, shape: Shape) -> Shape:

@@ -13,7 +13,7 @@ from ladder.nvrtc import Compiled, compile_rung
 from ladder.profiles import load_profile
 from ladder.ptx import Order
 
-__all__ = ["FAST", "MUTANTS", "RUNGS", "compiled", "emulator", "fast", "mutant"]
+__all__ = ["FAST", "MUTANTS", "RUNGS", "compiled", "emulator", "fast", "mutant", "shifted"]
 
 H200 = replace(load_profile("h200").device, backend="emulated")
 RUNGS: tuple[Rung, ...] = tuple(rung for rung in load_catalog() if rung.why_not_on(H200) is None)
@@ -31,6 +31,12 @@ def _compiled(name: str, arch: str) -> Compiled:
 def compiled(rung: Rung, arch: str = "sm_90") -> Compiled:
     """A rung of the catalogue, compiled for ``arch``."""
     return _compiled(rung.name, arch)
+
+
+def shifted(rung: Rung, offsets: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Shifts of A, B and C that the rung's alignment allows: ``offsets`` times its step."""
+    first, second, third = (offset * rung.align_bytes // 4 for offset in offsets)
+    return first, second, third
 
 
 @cache

@@ -298,7 +298,7 @@ def test_packing_counts_as_part_of_the_product(fake_ncu: Any) -> None:
 
 
 def test_rungs_that_the_gpu_cannot_run_are_left_out(fake_ncu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_ncu("tma_tile<16, 32, 16, 256>")
+    fake_ncu("tma_tile<16, 32, 16, 64, 256>")
     assert list(count_with_ncu([str(TMA_PATH)], [SMALL], cold=True)) == [("tma_tile", SMALL)]
     monkeypatch.setattr(counters, "compute_capability", lambda: (8, 0))
     fake_ncu(trouble="raise SystemExit('not called')")

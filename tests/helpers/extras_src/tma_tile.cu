@@ -3,7 +3,7 @@
 // /// rung
 // title       = "TMA tile"
 // kernel      = "tma_tile"
-// params      = { BM = 16, BN = 32, BK = 16, NUM_THREADS = 256 }
+// params      = { BM = 16, BN = 32, BK = 16, SWIZZLE = 64, NUM_THREADS = 256 }
 // min_cc      = 90
 // align_bytes = 16
 // multiple    = { N = 4, K = 4 }
@@ -33,11 +33,12 @@ __device__ void wait_for(unsigned long long* full, unsigned parity) {
   }
 }
 
-template <int BM, int BN, int BK, int NUM_THREADS>
+template <int BM, int BN, int BK, int SWIZZLE, int NUM_THREADS>
 __global__ void __launch_bounds__(NUM_THREADS)
 tma_tile(const float* A, const float* B, float* C, int M, int N, int K, const __grid_constant__ TensorMap map_a,
          const __grid_constant__ TensorMap map_b) {
-  static_assert(BM == 16 && BN == 32 && BK == 16 && NUM_THREADS == 256, "a row of As is the swizzle's 64 bytes");
+  static_assert(BM == 16 && BN == 32 && NUM_THREADS == 256, "16 x 16 threads, two columns each");
+  static_assert(SWIZZLE == 0 || SWIZZLE == 4 * BK, "a row of As is as long as the swizzle");
   __shared__ alignas(1024) float As[BM * BK];
   __shared__ alignas(1024) float Bs[BK][BN];
   __shared__ alignas(8) unsigned long long full;
@@ -63,7 +64,8 @@ tma_tile(const float* A, const float* B, float* C, int M, int N, int K, const __
     wait_for(&full, parity);
     for (int k = 0; k < BK; ++k) {
       const unsigned byte = 4 * (ty * BK + k);
-      const float a = As[(byte ^ (byte >> 7 & 3) << 4) / 4];  // the 64-byte swizzle moves 16-byte pieces
+      const unsigned moved = SWIZZLE ? (byte >> 7 & SWIZZLE / 16 - 1) << 4 : 0;  // the swizzle moves 16-byte pieces
+      const float a = As[(byte ^ moved) / 4];
       for (int j = 0; j < 2; ++j) acc[j] = fmaf(a, Bs[k][tx + 16 * j], acc[j]);
     }
     __syncthreads();  // everyone has read the tiles before the next ones arrive
