@@ -25,7 +25,7 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready-cu$(CUDA)
 endif
 
-.PHONY: help setup ladder report test lint test-gpu clean distclean
+.PHONY: help setup ladder report pages test lint test-gpu clean distclean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -54,6 +54,9 @@ ladder: $(READY) ## Run every rung, write the report, print its path
 
 report: $(READY) ## Write the report again from the last run
 	@$(RUN) -m ladder report $(REPORT)/results.json --out $(REPORT)
+
+pages: $(READY) ## Write docs/rungs/ again from the kernels and the committed records
+	$(RUN) -m bench.rung_pages
 
 test: lint ## Lint, types, layers, and every test that needs no GPU
 	$(RUN) -m pytest -m "not gpu" -n $(TEST_JOBS)

@@ -12,7 +12,15 @@ from ladder.model import Resources, Rung
 from ladder.nvrtc import _cache, _headers, _library
 from ladder.nvrtc._cache import cache_dir
 
-__all__ = ["Compiled", "cache_dir", "compile_rung", "nvrtc_version", "parse_resources", "supported_archs"]
+__all__ = [
+    "Compiled",
+    "cache_dir",
+    "compile_rung",
+    "included_headers",
+    "nvrtc_version",
+    "parse_resources",
+    "supported_archs",
+]
 
 FLAGS = ("-std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache")
 """``-lineinfo`` puts the ``.cu`` file's lines into PTX and cubin, and ptxas -v registers and spills into the log, which
@@ -87,9 +95,8 @@ def compile_rung(rung: Rung, *, arch: str, options: tuple[str, ...] = ()) -> Com
     """
     release = nvrtc_version()
     _require_supported(arch, release)
-    search = (cuda_src() / "common", rung.path.parent.resolve())
-    given = tuple(Path(match[1]) for option in options if (match := _INCLUDE_PATH.fullmatch(option)))
-    headers = _headers.included(rung.source, folder=search[1], include_path=(*given, *search))
+    search = _search(rung)
+    headers = included_headers(rung, options=options)
     flags = (f"--gpu-architecture={arch}", *FLAGS, *options, *(f"--include-path={folder}" for folder in search))
     names = (rung.name_expression, *(() if rung.pack_expression is None else (rung.pack_expression,)))
     key = _cache.key_of(
@@ -118,6 +125,23 @@ def compile_rung(rung: Rung, *, arch: str, options: tuple[str, ...] = ()) -> Com
         cached=cached,
         pack_lowered_name=packing[0] if packing else None,
     )
+
+
+def included_headers(rung: Rung, *, options: tuple[str, ...] = ()) -> dict[Path, bytes]:
+    """Contents of the headers that ``rung`` includes, and of those that they include in turn; NVRTC's own are left out.
+
+    Args:
+        rung: whose source is read.
+        options: NVRTC options, for the folders that they add.
+    """
+    search = _search(rung)
+    given = tuple(Path(match[1]) for option in options if (match := _INCLUDE_PATH.fullmatch(option)))
+    return _headers.included(rung.source, folder=search[1], include_path=(*given, *search))
+
+
+def _search(rung: Rung) -> tuple[Path, Path]:
+    """Where headers are looked for: the common ones, and beside the rung's file."""
+    return cuda_src() / "common", rung.path.parent.resolve()
 
 
 def parse_resources(log: str, lowered_name: str, *, dynamic_smem_bytes: int = 0) -> Resources:

@@ -1,0 +1,121 @@
+"""The committed records under bench/results/, and which of their rows tell of a rung. Reads results, runs nothing."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ladder.catalog import load_catalog
+from ladder.model import Rung, Shape
+from ladder.report.view import Row, sections
+from ladder.store import SCHEMA, Results, Run, load
+from ladder.tuned import SCHEMA as TUNED
+from ladder.tuned import Tuned, load_tuned
+
+__all__ = ["Found", "Record", "fastest", "is_cube", "load_records", "load_tunings", "rows_of", "showcase"]
+
+RECORDS = Path(__file__).resolve().parents[1] / "results"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A results file of a real GPU, its rows as the report reads them."""
+
+    path: Path
+    results: Results
+    rows: tuple[Row, ...]
+
+    @property
+    def card(self) -> str:
+        """The GPU's name."""
+        return self.results.device.name
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A row and the record that it stands in."""
+
+    record: Record
+    row: Row
+
+    @property
+    def run(self) -> Run:
+        """The results' row."""
+        return self.row.run
+
+    @property
+    def current(self) -> bool:
+        """Whether it is of the file's present text."""
+        return self.row.rung is not None
+
+
+def load_records(folder: Path = RECORDS) -> tuple[Record, ...]:
+    """What GPUs ran, from the results files in ``folder/CARD/``, the newest first.
+
+    Raises:
+        StoreError: a results file is damaged.
+    """
+    catalog = {rung.name: rung for rung in load_catalog()}
+    found = []
+    for path in _of_schema(folder, SCHEMA):
+        results = load(path)
+        if results.device.backend == "cuda":
+            rows = tuple(row for section in sections(results, catalog) for row in section.rows)
+            found.append(Record(path=path, results=results, rows=rows))
+    return tuple(sorted(found, key=lambda record: record.results.created, reverse=True))
+
+
+def load_tunings(folder: Path = RECORDS) -> tuple[Tuned, ...]:
+    """What tuners found, from the records in ``folder/CARD/``.
+
+    Raises:
+        StoreError: such a record is damaged.
+    """
+    return tuple(entry for path in _of_schema(folder, TUNED) for entry in load_tuned(path))
+
+
+def _of_schema(folder: Path, schema: str) -> Iterator[Path]:
+    for path in sorted(folder.glob("*/*.json")):
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(data, dict) and data.get("schema") == schema:
+            yield path
+
+
+def rows_of(rung: Rung, records: Sequence[Record], card: str) -> list[Found]:
+    """``rung``'s timed or counted rows on ``card``, one a shape and choice of parameters, cubes first, the small ahead.
+
+    A row of the present text goes before one of an earlier text, then the newer one before the older.
+    """
+    every = [Found(r, row) for r in records if r.card == card for row in r.rows if row.name == rung.name]
+    every.sort(key=lambda one: not one.current)
+    chosen: dict[object, Found] = {}
+    for one in every:
+        if one.run.time is not None or one.run.traffic is not None:
+            chosen.setdefault((one.run.shape, tuple((one.run.params or {}).items())), one)
+    return sorted(chosen.values(), key=lambda one: (not is_cube(one.run.shape), one.run.shape.flop))
+
+
+def is_cube(shape: Shape) -> bool:
+    """Whether M, N and K are equal."""
+    return shape.m == shape.n == shape.k
+
+
+def showcase(rungs: Sequence[Rung], records: Sequence[Record]) -> tuple[str, Shape] | None:
+    """The card and cube at which most of ``rungs`` were timed, the largest such cube; None without one."""
+    count: Counter[tuple[str, Shape]] = Counter()
+    for card in dict.fromkeys(record.card for record in records):
+        for rung in rungs:
+            timed = {one.run.shape for one in rows_of(rung, records, card) if one.run.time is not None}
+            count.update((card, shape) for shape in timed if is_cube(shape))
+    return max(count, key=lambda key: (count[key], key[1].flop), default=None)
+
+
+def fastest(rungs: Sequence[Rung], records: Sequence[Record], card: str, shape: Shape) -> Found | None:
+    """The fastest row of ``rungs`` on ``card`` at ``shape``; None if none was timed."""
+    found = [one for rung in rungs for one in rows_of(rung, records, card) if one.run.shape == shape]
+    timed = [one for one in found if one.run.flop_per_s]
+    return max(timed, key=lambda one: one.run.flop_per_s or 0, default=None)
