@@ -1,188 +1,263 @@
-"""cuBLAS beside a rung: SGEMM and TF32 as rows of kind ``peer``, timed with the rungs' own events.
+"""Rungs and cuBLAS side by side: each rung, and cuBLAS TF32, timed in turn with cuBLAS SGEMM in one process.
 
-    python bench/peers.py --shape 4096x4096x4096 --rung register_tile --into results.json
+    python bench/peers.py --rung register_tile --shape 4096x4096x4096 --json bench/results/nvidia-h200/fast.json
+    python bench/peers.py --rung register_tile --shape 4096x4096x4096 --errors
 
-SGEMM is timed in turn with the rung, so that both meet the same clocks. TF32 is timed alone: it draws enough power to
-slow down what runs beside it. Needs a GPU and torch, or cupy (which gives SGEMM alone).
+--rung and --shape may be repeated. Every row is proved first, on the GPU itself where the CPU would be slow, and has
+the SM clock and the power while it runs alone. ``beside`` in a row is SGEMM's time in turn with it, at the same clocks,
+which gives the ratio to quote; the row ``cublas_sgemm`` is the fastest of those. ``--tuned`` gives rungs the parameters
+of a tuner's record; ``--errors`` compares errors with cuBLAS's instead of times. Needs a GPU, and torch, or cupy (which
+gives SGEMM alone).
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
+import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.accuracy import write_errors
+from bench.cublas import MISSING, SGEMM, Library, Peer, library
+from bench.gpu_oracle import GpuOracle
+from bench.side_by_side import Contestant, in_turn, now, record_path, shapes_of
 from ladder import catalog, store
-from ladder.backends.cuda import CudaBackend
-from ladder.backends.timing import measure_interleaved
-from ladder.check import inputs
-from ladder.errors import InputError, LadderError
-from ladder.model import FP32_UNIT_ROUNDOFF, Check, Shape, Timing
-from ladder.nvrtc import compile_rung
+from ladder.backends.cuda import CudaBackend, multiply_device
+from ladder.check import inputs, prove
+from ladder.climb import blank, why_skipped
+from ladder.errors import BackendError, CompileError, InputError, LadderError
+from ladder.model import Check, Rung, Shape, Timing
+from ladder.nvrtc import compile_rung, nvrtc_version
 from ladder.oracle import compare
-from ladder.store import Run
+from ladder.profiles import roofs_of
+from ladder.shapes import shape_class
+from ladder.store import Beside, Results, Run
+from ladder.tuned import Tuned, load_tuned
 
 F32 = NDArray[np.float32]
-Enqueue = Callable[[], None]
-Prepare = Callable[[F32, F32], tuple[Enqueue, Callable[[], F32]]]
 
-TF32_UNIT_ROUNDOFF = 2.0**-11
-"""TF32 keeps 10 bits of mantissa after the leading one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
-    """A library's product: ``prepare`` copies operands to the GPU and gives what enqueues it and what reads C."""
-
-    name: str
-    title: str
-    unit_roundoff: float
-    prepare: Prepare
+CPU_FLOP = 2 * 2048**3
+"""Work up to which numpy is the judge; beyond, float64 on the GPU."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Time the peers; print a table, or add their rows to a results file."""
-    parser = argparse.ArgumentParser(description="Time cuBLAS beside a rung.")
+    """Print a table; write the rows, the errors, or both."""
+    parser = argparse.ArgumentParser(description="Time rungs and cuBLAS in turn, or compare their errors.")
+    parser.add_argument("--rung", action="append", default=[], metavar="RUNG", help="a rung; may be repeated")
     parser.add_argument("--shape", action="append", metavar="MxNxK", help="default 4096x4096x4096; may be repeated")
-    parser.add_argument("--rung", default="register_tile", help="the rung that SGEMM is timed in turn with")
-    parser.add_argument("--into", type=Path, metavar="RESULTS.json", help="add the rows to this results file")
-    options = parser.parse_args(arguments)
+    parser.add_argument("--json", type=Path, metavar="OUT.json", help="write all rows as a results file")
+    parser.add_argument("--into", type=Path, metavar="RESULTS.json", help="add the rows of cuBLAS to this results file")
+    parser.add_argument("--tuned", type=Path, metavar="TUNED.json", help="take parameters from this tuner's record")
+    parser.add_argument(
+        "--errors", nargs="?", type=Path, const=Path(), metavar="OUT.json",
+        help="compare errors, in bench/results/CARD/errors.json if no file is given",
+    )  # fmt: skip
+    words = sys.argv[1:] if arguments is None else arguments
+    options = parser.parse_args(words)
     try:
+        shapes = shapes_of(options.shape, default=["4096x4096x4096"])
+        rungs = catalog.find(options.rung) if options.rung else ()
+        tuned = () if options.tuned is None else load_tuned(options.tuned)
+        into = None if options.into is None else store.load(options.into)
         backend = CudaBackend()
-        shapes = [Shape.parse(text) for text in options.shape or ["4096x4096x4096"]]
-        rows = [row for shape in shapes for row in _side_by_side(backend, options.rung, shape)]
-        if options.into is not None:
-            results = store.load(options.into)
-            for row in rows:
-                if row.kind == "peer":
-                    results = results.with_run(row)
-            store.save(results, options.into)
+        with ExitStack() as held:
+            try:
+                lib = held.enter_context(library(backend))
+            except InputError:
+                if not rungs or options.errors is not None:
+                    raise
+                print(f"peers: {MISSING}. The rungs are timed alone.", file=sys.stderr)
+                lib = None
+            bench = Bench(backend, lib, rungs, tuned)
+            command = shlex.join(["python", "bench/peers.py", *words])
+            failed = False
+            if options.errors is not None and lib is not None:
+                path = options.errors if options.errors.name else record_path(backend.device, "errors.json")
+                write_errors(path, lib, backend, rungs, shapes, command=command)
+            if options.errors is None or options.json is not None or into is not None:
+                failed = bench.write(shapes, options.json, (options.into, into), command=command)
     except LadderError as error:
         print(f"peers: {error}", file=sys.stderr)
         return error.exit_code
-    return int(any(row.failed for row in rows))
+    return int(failed)
 
 
-def _side_by_side(backend: CudaBackend, rung_name: str, shape: Shape) -> list[Run]:
-    (rung,) = catalog.find([rung_name])
-    kernel = compile_rung(rung, arch=rung.arch_for(backend.device))
-    a, b = inputs(shape, kind="uniform")
-    rows: list[Run] = []
-    with library(backend) as peers:
-        for peer in peers:
-            check = _prove(peer, shape)
-            enqueue, _ = peer.prepare(a, b)
-            samplers = [backend.sampler(enqueue, 1)]
-            beside = peer.unit_roundoff == FP32_UNIT_ROUNDOFF
-            with backend.prepared(kernel, a, b) as (enqueue_rung, launches):
-                if beside:
-                    samplers.append(backend.sampler(enqueue_rung, launches))
-                times = measure_interleaved(samplers)
-            reading = backend.reading(enqueue, seconds_each=times[0].median)
-            blank = Run(rung=peer.name, title=peer.title, kind="peer", shape=shape)
-            rows.append(replace(blank, check=check, time=times[0]))
-            _tell(rows[-1], times[0], f"SM {_or_none(reading.sm_clock_hz, 1e9)} GHz, {_or_none(reading.power_w, 1)} W")
-            if beside:
-                rows.append(Run(rung=rung.name, title=rung.title, kind=rung.kind, shape=shape, time=times[1]))
-                _tell(rows[-1], times[1], "in turn with it")
-    return rows
+class Bench:
+    """What is timed, and where."""
+
+    def __init__(
+        self, backend: CudaBackend, lib: Library | None, rungs: Sequence[Rung], tuned: Sequence[Tuned] = ()
+    ) -> None:
+        self.backend, self.lib, self.rungs = backend, lib, rungs
+        self._tuned = {entry.key: entry for entry in tuned}
+
+    def write(
+        self, shapes: Sequence[Shape], path: Path | None, into: tuple[Path | None, Results | None], *, command: str
+    ) -> bool:
+        """Measure at all ``shapes``, print, and save after each one; whether a row failed."""
+        device = replace(self.backend.device, nvrtc=nvrtc_version())
+        roofs, _ = roofs_of(device)
+        results = Results(created=now(), command=command, device=device, roofs=roofs)
+        into_path, kept = into
+        failed = False
+        for shape in shapes:
+            for row in self.rows(shape):
+                _tell(row)
+                failed |= row.failed
+                results = results.with_run(row)
+                if kept is not None and row.kind == "peer":
+                    kept = kept.with_run(row)
+            if path is not None:
+                store.save(results, path)
+            if into_path is not None and kept is not None:
+                store.save(kept, into_path)
+        return failed
+
+    def rows(self, shape: Shape) -> Iterator[Run]:
+        """Peers and rungs at ``shape``, each proved, then timed in turn with SGEMM; SGEMM's own row comes last."""
+        variants = [self._variant(rung, shape) for rung in self.rungs]
+        peers = {} if self.lib is None else {peer.name: peer for peer in self.lib.peers}
+        checks, broken = self._checks(shape, variants, peers)
+        a, b = inputs(shape, kind="uniform")
+        beside: list[Timing] = []
+        base = None
+        if self.lib is not None and checks[SGEMM].passed:
+            enqueue, _ = self.lib.prepared(peers[SGEMM], a, b)
+            base = Contestant(enqueue=enqueue)
+        for peer in (peer for name, peer in peers.items() if name != SGEMM and self.lib is not None):
+            row = replace(_peer_row(peer, shape), check=checks[peer.name])
+            if not row.failed and self.lib is not None:
+                enqueue, _ = self.lib.prepared(peer, a, b)
+                row = self._timed(row, Contestant(enqueue=enqueue), base, beside)
+            yield row
+        for rung in variants:
+            row = broken.get(rung.name) or replace(self._row(rung, shape), check=checks[rung.name])
+            if row.skipped is None and not row.failed:
+                row = self._timed_rung(row, rung, a, b, base, beside)
+            yield row
+        if SGEMM in peers:
+            row = replace(_peer_row(peers[SGEMM], shape), check=checks[SGEMM])
+            if base is not None:
+                times = beside or in_turn(self.backend, [base])
+                row = self._read(replace(row, time=min(times, key=lambda time: time.median)), base)
+            yield row
+
+    def _variant(self, rung: Rung, shape: Shape) -> Rung:
+        """``rung`` with the parameters that the tuner's record has for the shape's class and this very code."""
+        device = self.backend.device
+        entry = self._tuned.get((device.name, rung.name, shape_class(shape, device.sm_count)))
+        if entry is None or entry.code_sha256 != catalog.code_sha256(rung):
+            return rung
+        return catalog.with_params(rung, entry.params)
+
+    def _row(self, rung: Rung, shape: Shape) -> Run:
+        """A rung's row, before anything is known of it but its parameters."""
+        (declared,) = (r for r in self.rungs if r.name == rung.name)
+        changed = None if rung.params == declared.params else dict(rung.params)
+        return replace(blank(rung, shape), params=changed)
+
+    def _checks(
+        self, shape: Shape, rungs: Sequence[Rung], peers: Mapping[str, Peer]
+    ) -> tuple[dict[str, Check], dict[str, Run]]:
+        """The proofs of all, by name, and the rows of rungs that were skipped or broke off in theirs."""
+        torch = None if self.lib is None else self.lib.torch
+        oracle = GpuOracle(torch, shape) if torch is not None and shape.flop > CPU_FLOP else None
+        checks = {name: self._prove_peer(peer, shape, oracle) for name, peer in peers.items()}
+        broken: dict[str, Run] = {}
+        for rung in rungs:
+            row = self._row(rung, shape)
+            reason = why_skipped(rung, shape, self.backend.device)
+            if reason is not None:
+                broken[rung.name] = replace(row, skipped=reason)
+                continue
+            try:
+                checks[rung.name] = self._prove_rung(rung, shape, oracle)
+            except (BackendError, CompileError) as error:
+                broken[rung.name] = replace(row, error=str(error))
+        return checks, broken
+
+    def _prove_rung(self, rung: Rung, shape: Shape, oracle: GpuOracle | None) -> Check:
+        if oracle is None:
+            return prove(self.backend, compile_rung(rung, arch=rung.arch_for(self.backend.device)), shape)
+        return oracle.prove(
+            lambda a, b, out: multiply_device(rung, a, b, out=out),
+            unit_roundoff=rung.unit_roundoff,
+            ordered=rung.ordered,
+        )
+
+    def _prove_peer(self, peer: Peer, shape: Shape, oracle: GpuOracle | None) -> Check:
+        if oracle is not None:
+            return oracle.prove(peer.multiply, unit_roundoff=peer.unit_roundoff, ordered=False)
+        a, b = inputs(shape, kind="integers")
+        exact = compare(self._product(peer, a, b), a, b, unit_roundoff=peer.unit_roundoff, exact=True)
+        a, b = inputs(shape, kind="normal")
+        close = compare(self._product(peer, a, b), a, b, unit_roundoff=peer.unit_roundoff, normal=True)
+        failures = [str(verdict) for verdict in (exact, close) if not verdict.passed]
+        return Check(
+            passed=not failures,
+            exact_integers=exact.passed,
+            worst_error_over_bound=close.worst_error_over_bound if close.passed else None,
+            failure="; ".join(failures) or None,
+        )
+
+    def _product(self, peer: Peer, a: F32, b: F32) -> F32:
+        if self.lib is None:
+            raise InputError(MISSING)
+        enqueue, c = self.lib.prepared(peer, a, b)
+        enqueue()
+        return self.lib.host(c)
+
+    def _timed_rung(self, row: Run, rung: Rung, a: F32, b: F32, base: Contestant | None, beside: list[Timing]) -> Run:
+        kernel = compile_rung(rung, arch=rung.arch_for(self.backend.device))
+        try:
+            with self.backend.prepared(kernel, a, b) as (enqueue, launches):
+                row = self._timed(row, Contestant(enqueue=enqueue, launches=launches), base, beside)
+            return replace(row, resources=self.backend.resources(kernel))
+        except BackendError as error:
+            return replace(row, error=str(error))
+
+    def _timed(self, row: Run, own: Contestant, base: Contestant | None, beside: list[Timing]) -> Run:
+        """``row`` with its time in turn with ``base``, whose time then also goes to ``beside``."""
+        if base is None:
+            (time,) = in_turn(self.backend, [own])
+            return self._read(replace(row, time=time), own)
+        time, other = in_turn(self.backend, [own, base])
+        beside.append(other)
+        return self._read(replace(row, time=time, beside=Beside(rung=SGEMM, time=other)), own)
+
+    def _read(self, row: Run, own: Contestant) -> Run:
+        """``row`` with clock and power while it alone runs over and over."""
+        if row.time is None:
+            return row
+        reading = self.backend.reading(own.enqueue, seconds_each=row.time.median)
+        return replace(row, sm_clock_hz=reading.sm_clock_hz, power_w=reading.power_w)
 
 
-def _prove(peer: Peer, shape: Shape) -> Check:
-    a, b = inputs(shape, kind="integers")
-    exact = compare(_once(peer, a, b), a, b, unit_roundoff=peer.unit_roundoff, exact=True)
-    a, b = inputs(shape, kind="normal")
-    close = compare(_once(peer, a, b), a, b, unit_roundoff=peer.unit_roundoff, normal=True)
-    failures = [str(verdict) for verdict in (exact, close) if not verdict.passed]
-    return Check(
-        passed=not failures,
-        exact_integers=exact.passed,
-        worst_error_over_bound=close.worst_error_over_bound,
-        failure="; ".join(failures) or None,
+def _peer_row(peer: Peer, shape: Shape) -> Run:
+    return Run(rung=peer.name, title=peer.title, kind="peer", shape=shape)
+
+
+def _tell(row: Run) -> None:
+    head = f"{row.rung:<18} {row.shape!s:<18}"
+    if row.time is None or row.flop_per_s is None:
+        what = row.skipped or row.error or (row.check and row.check.failure)
+        print(f"{head} {'skipped' if row.skipped else 'FAILED'}: {what}", flush=True)
+        return
+    ratio = "" if row.speedup is None else f"{row.speedup:6.3f} x SGEMM"
+    clock = "?" if row.sm_clock_hz is None else f"{row.sm_clock_hz / 1e9:.3f}"
+    power = "?" if row.power_w is None else f"{row.power_w:.0f}"
+    params = "" if row.params is None else " ".join(f"{name}={value}" for name, value in row.params.items())
+    print(
+        f"{head} {row.flop_per_s / 1e12:8.2f} TFLOP/s {row.time.median * 1e6:11.1f} us {ratio:<15} "
+        f"SM {clock} GHz {power:>4} W  {params}".rstrip(),
+        flush=True,
     )
-
-
-def _once(peer: Peer, a: F32, b: F32) -> F32:
-    enqueue, read = peer.prepare(a, b)
-    enqueue()
-    return read()
-
-
-@contextmanager
-def library(backend: CudaBackend) -> Iterator[list[Peer]]:
-    """The library through torch, or else through cupy, enqueueing on the backend's own stream."""
-    handle = int(backend.gpu.stream.handle)
-    torch, cupy = (_imported(name) for name in ("torch", "cupy"))
-    if torch is not None:
-        before = torch.get_float32_matmul_precision()
-        with torch.cuda.stream(torch.cuda.ExternalStream(handle)):
-            yield [_sgemm(_torch(torch, "highest")), _tf32(_torch(torch, "high"))]
-        torch.set_float32_matmul_precision(before)
-    elif cupy is not None:
-        with cupy.cuda.ExternalStream(handle):
-            yield [_sgemm(_cupy(cupy))]
-    else:
-        raise InputError("peers need torch or cupy, and neither is installed; pip install torch, or cupy-cuda13x")
-
-
-def _imported(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
-
-
-def _sgemm(prepare: Prepare) -> Peer:
-    return Peer(name="cublas_sgemm", title="cuBLAS SGEMM", unit_roundoff=FP32_UNIT_ROUNDOFF, prepare=prepare)
-
-
-def _tf32(prepare: Prepare) -> Peer:
-    return Peer(name="cublas_tf32", title="cuBLAS TF32", unit_roundoff=TF32_UNIT_ROUNDOFF, prepare=prepare)
-
-
-def _torch(torch: Any, precision: str) -> Prepare:
-    def prepare(a: F32, b: F32) -> tuple[Enqueue, Callable[[], F32]]:
-        left, right = (torch.from_numpy(array).to("cuda") for array in (a, b))
-        c = torch.empty((a.shape[0], b.shape[1]), dtype=torch.float32, device="cuda")
-        torch.set_float32_matmul_precision(precision)
-
-        def enqueue() -> None:
-            torch.mm(left, right, out=c)
-
-        return enqueue, lambda: c.cpu().numpy()
-
-    return prepare
-
-
-def _cupy(cupy: Any) -> Prepare:
-    def prepare(a: F32, b: F32) -> tuple[Enqueue, Callable[[], F32]]:
-        left, right = cupy.asarray(a), cupy.asarray(b)
-        c = cupy.empty((a.shape[0], b.shape[1]), dtype=cupy.float32)
-
-        def enqueue() -> None:
-            cupy.matmul(left, right, out=c)
-
-        return enqueue, lambda: cupy.asnumpy(c)
-
-    return prepare
-
-
-def _tell(row: Run, time: Timing, note: str) -> None:
-    rate = row.flop_per_s or 0.0
-    right = "" if row.check is None else ("right" if row.check.passed else f"WRONG: {row.check.failure}")
-    print(f"{row.rung:<16} {row.shape!s:<16} {rate / 1e12:8.2f} TFLOP/s  {time.median * 1e6:10.1f} us  {note} {right}")
-
-
-def _or_none(value: float | None, unit: float) -> str:
-    return "?" if value is None else f"{value / unit:.4g}"
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from ladder.check._cases import Case
 from ladder.check._inputs import DATA_KINDS, SEED, DataKind, inputs
-from ladder.check._prove import prove
+from ladder.check._prove import crc32_of, prove
 from ladder.check._search import Counterexample, search
 
-__all__ = ["DATA_KINDS", "SEED", "Case", "Counterexample", "DataKind", "inputs", "prove", "search"]
+__all__ = ["DATA_KINDS", "SEED", "Case", "Counterexample", "DataKind", "crc32_of", "inputs", "prove", "search"]

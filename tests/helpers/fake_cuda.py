@@ -36,11 +36,12 @@ def floats(pointer: int, count: int) -> NDArray[np.float32]:
 
 @dataclass
 class Launch:
-    """One launch as the driver got it."""
+    """One launch as the driver got it; ``lowered`` is the kernel's mangled name, with its template arguments."""
 
     kernel: str
     config: Any
     arguments: tuple[Any, ...]
+    lowered: str = ""
 
     def operands(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
         """A, B and C of a rung's launch, in place."""
@@ -80,8 +81,8 @@ class FakeCuda:
         if self.fault is not None:
             raise CUDAError(self.fault)
 
-    def launched(self, kernel: str, config: Any, arguments: tuple[Any, ...]) -> None:
-        made = Launch(kernel, config, arguments)
+    def launched(self, kernel: str, config: Any, arguments: tuple[Any, ...], lowered: str = "") -> None:
+        made = Launch(kernel, config, arguments, lowered)
         self.launches.append(made)
         if kernel != "hold":
             self.kernels.get(kernel, multiply)(made)
@@ -188,7 +189,7 @@ class FakeCuda:
                 return buffer
 
         def launch(stream: object, config: Any, kernel: Any, *arguments: Any) -> None:
-            world.launched(kernel.name, config, arguments)
+            world.launched(kernel.name, config, arguments, kernel.lowered)
 
         def get_kernel(name: str, lowered: str) -> Any:
             world.check()

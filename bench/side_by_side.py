@@ -1,0 +1,69 @@
+"""Things timed in turn on one GPU: one sample of each after the other, so that all meet the same clocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ladder.backends.cuda import CudaBackend
+from ladder.backends.timing import measure_interleaved
+from ladder.errors import ShapeError
+from ladder.model import Device, Shape, Timing
+from ladder.stats import StopRule
+
+__all__ = ["RULE", "Contestant", "in_turn", "now", "record_path", "sampler", "shapes_of"]
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+RULE = StopRule(min_samples=7, min_time_s=0.2, max_time_s=0.6, max_noise=0.005)
+"""As for a single rung, with less time: a pair takes about a second, its warm-up included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contestant:
+    """A product that is ready on the GPU: ``enqueue`` puts its ``launches`` launches on the backend's stream."""
+
+    enqueue: Callable[[], None]
+    launches: int = 1
+
+
+def sampler(backend: CudaBackend, contestant: Contestant) -> Callable[[], float]:
+    """One warm sample: seconds of a product, after an untimed one that brings its operands back to the L2 cache."""
+    sample = backend.sampler(contestant.enqueue, contestant.launches)
+
+    def primed() -> float:
+        contestant.enqueue()
+        return sample()
+
+    return primed
+
+
+def in_turn(backend: CudaBackend, contestants: Sequence[Contestant], *, rule: StopRule = RULE) -> tuple[Timing, ...]:
+    """Warm median times of products, sampled in turn; see :func:`ladder.backends.timing.measure_interleaved`."""
+    return measure_interleaved([sampler(backend, contestant) for contestant in contestants], rule=rule)
+
+
+def shapes_of(words: Sequence[str] | None, *, default: Sequence[str]) -> tuple[Shape, ...]:
+    """The shapes asked for, each once.
+
+    Raises:
+        ShapeError: malformed, or empty: such a product takes no time.
+    """
+    shapes = tuple(dict.fromkeys(Shape.parse(word) for word in words or default))
+    for shape in shapes:
+        if shape.flop == 0:
+            raise ShapeError(f"shape {shape} is empty: there is nothing to time; give sizes of 1 and more")
+    return shapes
+
+
+def record_path(device: Device, name: str) -> Path:
+    """``bench/results/nvidia-h200/NAME`` for an NVIDIA H200."""
+    return RESULTS / re.sub(r"[^a-z0-9]+", "-", device.name.lower()).strip("-") / name
+
+
+def now() -> str:
+    """The time in UTC as records have it, ``2026-01-31T12:00:00Z``."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
