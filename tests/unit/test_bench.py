@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 from helpers.command import ROOT, environment
-from helpers.fake_cuda import installed
 
-from bench import on_device, peers
-from ladder.errors import InputError
+from bench import on_device
 
 
 def stage(name: str, program: str, limit_s: float = 30) -> on_device.Stage:
@@ -62,19 +60,8 @@ def test_sanity_without_a_gpu_says_what_is_missing(monkeypatch: pytest.MonkeyPat
     assert on_device.sanity(tmp_path) == 2
 
 
-def test_peers_need_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    with (
-        installed(),
-        pytest.raises(InputError, match="pip install torch"),
-        peers.library(peers.CudaBackend()),
-    ):
-        pass
-
-
 def test_the_scripts_explain_themselves() -> None:
-    for name in ("on_device.py", "peers.py"):
+    for name in ("on_device.py", "peers.py", "rates.py", "tune.py"):
         command = [sys.executable, str(ROOT / "bench" / name), "--help"]
         ended = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=60)
         assert ended.returncode == 0, ended.stderr
