@@ -16,6 +16,8 @@ _INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*
 _PREDICATE = re.compile(r"!?U?P(?:\d|T)")
 _PLAIN_REGISTER = re.compile(r"U?R(?:\d+|Z)(?:\.\w+)*")
 _REGISTER = re.compile(r"(?<![A-Z])R(\d+)")
+_NEVER = "!PT"
+"""The guard of instructions that no thread executes: for sm_90 ptxas puts three such loads before some copies."""
 _WIDTHS = frozenset(("8", "16", "64", "128", "256"))
 _MMA_SHAPE = re.compile(r"\.(16|8)(8)(4|8|16|32)\b")
 _GROUP_SHAPE = re.compile(r"\.(\d+)x(\d+)x(\d+)")
@@ -77,7 +79,10 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """One kernel: its instructions in order, and by label the index of the one that follows it."""
+    """One kernel: its instructions in order, and by label the index of the one that follows it.
+
+    Instructions that never run are left out.
+    """
 
     instructions: tuple[Instruction, ...]
     labels: Mapping[str, int] = field(default_factory=dict)
@@ -103,7 +108,7 @@ def _code(text: str) -> Code:
     for line in text.splitlines():
         if label := _LABEL.match(line):
             labels[label[1]] = len(instructions)
-        elif found := _INSTRUCTION.search(line):
+        elif (found := _INSTRUCTION.search(line)) and found[1] != _NEVER:
             operands = tuple(part.strip() for part in found[3].split(",")) if found[3].strip() else ()
             instructions.append(Instruction(found[2], operands, found[1] or ""))
     return Code(instructions=tuple(instructions), labels=labels)

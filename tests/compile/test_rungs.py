@@ -62,9 +62,11 @@ def test_every_line_of_the_ptx_points_into_the_rungs_file(rung: Rung, arch: str)
 
 def test_a_barrier_stands_on_each_side_of_every_mainloop(arch: str) -> None:
     for rung in load_catalog():
-        if "__shared__" in rung.source:
-            barriers = sum(n for op, n in opcodes(compiled(rung, arch).cubin).items() if op.startswith("BAR.SYNC"))
-            assert barriers == 2, rung.name
+        if "__shared__" in rung.source and rung.min_cc <= int(arch.removeprefix("sm_")):
+            found = opcodes(compiled(rung, arch).cubin)
+            barriers = sum(n for op, n in found.items() if op.startswith("BAR.SYNC"))
+            # Where copies run ahead into further stages, what is overwritten is never what is read next.
+            assert barriers == (1 if any(op.startswith("LDGSTS") for op in found) else 2), rung.name
 
 
 @pytest.mark.parametrize(

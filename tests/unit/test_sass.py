@@ -41,6 +41,12 @@ def test_a_listing_holds_its_kernels_by_name() -> None:
     assert found["_Z4pack"].opcodes == Counter({"NOP": 1})
 
 
+def test_what_never_runs_is_left_out() -> None:
+    found = code("@!PT LDS RZ, [RZ]", ".L_x_0:", "@!PT LDS RZ, [RZ]", "@P1 LDS R4, [R2]")
+    assert found.instructions == (Instruction("LDS", ("R4", "[R2]"), "P1"),)
+    assert found.labels[".L_x_0"] == 0
+
+
 @pytest.mark.parametrize(
     ("line", "bits"),
     [
