@@ -19,7 +19,7 @@ __all__ = ["RULE", "Contestant", "in_turn", "now", "record_path", "sampler", "sh
 RESULTS = Path(__file__).resolve().parent / "results"
 
 RULE = StopRule(min_samples=7, min_time_s=0.2, max_time_s=0.6, max_noise=0.005)
-"""As for a single rung, with less time: a pair takes about a second, its warm-up included."""
+"""As for a single rung, with less time: a pair takes less than a second, its warm-up included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +42,8 @@ def sampler(backend: CudaBackend, contestant: Contestant) -> Callable[[], float]
 
 
 def in_turn(backend: CudaBackend, contestants: Sequence[Contestant], *, rule: StopRule = RULE) -> tuple[Timing, ...]:
-    """Warm median times of products, sampled in turn; see :func:`ladder.backends.timing.measure_interleaved`."""
-    return measure_interleaved([sampler(backend, contestant) for contestant in contestants], rule=rule)
+    """Times of products, warmed up and sampled in turn; see :func:`ladder.backends.timing.measure_interleaved`."""
+    return measure_interleaved([sampler(backend, each) for each in contestants], rule=rule, together=True)
 
 
 def shapes_of(words: Sequence[str] | None, *, default: Sequence[str]) -> tuple[Shape, ...]:

@@ -55,16 +55,22 @@ def measure(sample: Sampler, *, rule: StopRule = DEFAULT_RULE, clock: Clock = ti
 
 
 def measure_interleaved(
-    samples: Sequence[Sampler], *, rule: StopRule = DEFAULT_RULE, clock: Clock = time.perf_counter
+    samples: Sequence[Sampler],
+    *,
+    rule: StopRule = DEFAULT_RULE,
+    clock: Clock = time.perf_counter,
+    together: bool = False,
 ) -> tuple[Timing, ...]:
     """Time several things side by side: one sample of each in turn, so that a drift of the clocks meets all alike.
 
-    Ends when ``rule`` is content with each, or when twice its ``max_time_s`` a thing has passed on the wall.
+    Each is warmed up by itself first, or all ``together``, in turn as they are timed: the clocks are then those of the
+    mix, and it takes as long as for one. Ends when ``rule`` is content with each, or when twice its ``max_time_s`` a
+    thing has passed on the wall.
 
     Raises:
         ValueError: a sample is not a positive number of seconds.
     """
-    for sample in samples:
+    for sample in [lambda: math.fsum(each() for each in samples)] if together else samples:
         warm_up(sample, clock=clock)
     taken: list[list[float]] = [[] for _ in samples]
     deadline = clock() + 2 * rule.max_time_s * len(samples)

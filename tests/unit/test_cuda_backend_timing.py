@@ -84,3 +84,13 @@ def test_samples_of_short_kernels_hold_several_launches(seconds: float) -> None:
     assert 1 <= count <= 200
     assert count in {1, 200} or count * seconds >= MIN_SAMPLE_S
     assert count == 1 or (count - 1) * seconds < MIN_SAMPLE_S
+
+
+def test_things_are_warmed_up_together_for_as_long_as_one() -> None:
+    clock = Clock()
+    log: list[str] = []
+    samplers = [clock.sampler(repeat(0.01), log, name) for name in "ab"]
+    times = measure_interleaved(samplers, rule=RULE, clock=clock, together=True)
+    assert [timing.samples for timing in times] == [5, 5]
+    assert "".join(log) == "ab" * (len(log) // 2)
+    assert 0.25 <= clock.now_s - 10 * 0.01 < 0.28
