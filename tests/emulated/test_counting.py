@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 
 from ladder.backends.emulated import EmulatedBackend
 from ladder.memory import reduction_sectors, reduction_wavefronts, sectors, wavefronts
+from ladder.memory.copies import copy_wavefronts_batch
 from ladder.model import Rung, Shape, Traffic
 from ladder.profiles import load_profile
 from ladder.ptx import Counters, Order, machine
+from ladder.ptx.async_copy import AsyncCopies
 from ladder.ptx.batch import Batch
+from ladder.ptx.matrix_load import MatrixLoads
 from ladder.ptx.site import Site
 
 RAGGED = Shape(m=33, n=35, k=17)
@@ -155,6 +158,12 @@ class Reference:
     counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, batch: Batch, site: Site, address: NDArray[Any], mask: NDArray[np.bool_] | None) -> None:
+        for lanes in self.warps(batch, address, mask):
+            self.request(site, lanes)
+
+    @staticmethod
+    def warps(batch: Batch, address: NDArray[Any], mask: NDArray[np.bool_] | None) -> Iterator[dict[int, int]]:
+        """The addresses of each warp's lanes that take part, block after block; no warp without any."""
         shape = (batch.threads, batch.blocks)
         addresses = np.broadcast_to(address.astype(np.int64), shape)
         taking_part = np.broadcast_to(True if mask is None else mask, shape)
@@ -166,7 +175,43 @@ class Reference:
                     if taking_part[first + lane, block]
                 }
                 if lanes:
-                    self.request(site, lanes)
+                    yield lanes
+
+    def copies(
+        self,
+        batch: Batch,
+        site: Site,
+        sides: tuple[NDArray[Any], NDArray[Any]],
+        reading: NDArray[np.bool_] | None,
+        mask: NDArray[np.bool_] | None,
+    ) -> None:
+        """A cp.async of whole words or of zeros: its target and its source."""
+        target, source = sides
+        readers = np.ones((1, 1), np.bool_) if reading is None else reading
+        for to, of, reads in zip(
+            *(self.warps(batch, side, mask) for side in (target, source, readers.astype(np.int64))), strict=True
+        ):
+            active = [lane for lane in to if reads[lane]]
+            rows = [np.array([[side.get(lane, 0) for lane in range(32)]]) for side in (of, to)]
+            lanes = [np.isin(np.arange(32), those)[None, :] for those in (active, list(to))]
+            self.counts["shared requests st"] += 1
+            self.counts["shared wavefronts st"] += int(
+                copy_wavefronts_batch(*rows, site.width_bytes, reading=lanes[0], writing=lanes[1])[0]
+            )
+            if active:
+                self.counts["requests"] += 1
+                self.counts["wavefronts"] += 1
+                self.counts["asked"] += site.width_bytes * len(active)
+                mask_bits = sum(1 << lane for lane in active)
+                self.counts["sectors"] += sectors([int(a) for a in rows[0][0]], site.width_bytes, active=mask_bits)
+
+    def matrices(self, batch: Batch, site: Site, address: NDArray[Any], count: int) -> None:
+        """An ldmatrix: of 16 bytes a row, eight lanes after the other."""
+        lane = np.arange(batch.threads)[:, None] % 32
+        for lanes in self.warps(batch, address, lane < 8 * count):
+            at = [lanes.get(each, 0) + site.offset for each in range(32)]
+            self.counts["shared requests ld"] += 1
+            self.counts["shared wavefronts ld"] += wavefronts(at, 16, active=sum(1 << each for each in lanes))
 
     def request(self, site: Site, lanes: dict[int, int]) -> None:
         active = sum(1 << lane for lane in lanes)
@@ -207,7 +252,7 @@ class Reference:
 
 @pytest.fixture
 def reference(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reference]:
-    """A reference that sees every load, store and atomic of the generated code."""
+    """A reference that sees every load, store, atomic, asynchronous copy and matrix load of the generated code."""
     watcher = Reference()
 
     def watch(name: str) -> None:
@@ -221,6 +266,20 @@ def reference(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reference]:
 
     for name in ("load", "store", "atomic"):
         watch(name)
+    issue, matrix = AsyncCopies.issue, MatrixLoads.load
+
+    def issued(self: AsyncCopies, site: Site, *rest: Any) -> None:
+        target, source, offset, size, mask = rest
+        sides = (target + target.dtype.type(site.offset), source + source.dtype.type(offset))
+        watcher.copies(self._batch, site, sides, None if size is None else size > 0, mask)
+        issue(self, site, *rest)
+
+    def loaded(self: MatrixLoads, site: Site, address: NDArray[Any], count: int, *rest: Any, **how: Any) -> Any:
+        watcher.matrices(self._batch, site, address, count)
+        return matrix(self, site, address, count, *rest, **how)
+
+    monkeypatch.setattr(AsyncCopies, "issue", issued)
+    monkeypatch.setattr(MatrixLoads, "load", loaded)
     return watcher
 
 
