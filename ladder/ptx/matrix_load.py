@@ -52,9 +52,10 @@ class MatrixLoads:
             if not there.any():
                 return tuple(np.zeros((1, 1), np.uint32) for _ in range(count))
             giving = giving & batch.warps.spread(there)
+        byte = batch.shared.locate(site, address, giving, reading=True)
+        # Counted once it is known to be in bounds and aligned.
         if batch.counters is not None:
             batch.counters.shared(site, address, giving)
-        byte = batch.shared.locate(site, address, giving, reading=True)
         rows = np.broadcast_to(byte, (batch.threads, byte.shape[1]))
         registers = []
         for matrix in range(count):

@@ -251,6 +251,14 @@ fma.rn.f32 %f5, %f1, %f2, %f3; fma.rn.f32 %f0, %f5, %f2, %f5; add.f32 %f5, %f1, 
 mul.f32 %f5, %f1, %f2; neg.f32 %f0, %f5; mul.f32 %f5, %f1, %f2; selp.f32 %f0, %f5, %f1, %q1; sub.f32 %f5, %f1, %f2;
 max.f32 %f0, %f5, %f3; add.f32 %f5, %f1, %f2; @%q1 mov.f32 %f5, %f3; mov.f32 %f0, %f5;
 """
+HALF_CODES = """
+cvt.rn.f16.f32 %h0, %f1; cvt.rz.f16.f32 %h0, %f1; cvt.rn.bf16.f32 %h0, %f1; cvt.rz.bf16.f32 %h0, %f1;
+cvt.rn.f16x2.f32 %w0, %f1, %f2; cvt.rz.bf16x2.f32 %w0, %f1, %f2; cvt.f32.f16 %f0, %h1; cvt.f32.bf16 %f0, %h1;
+cvt.f32.f16 %f5, %h1; mov.b32 %w0, %f5; cvt.rna.tf32.f32 %w0, %f1; cvt.rn.tf32.f32 %w0, %f1; cvt.rz.tf32.f32 %w0, %f1;
+add.f16 %h0, %h1, %h2; sub.rn.bf16 %h0, %h1, %h2; mul.f16 %h0, %h1, %h2; fma.rn.f16 %h0, %h1, %h2, %h3;
+fma.rn.bf16 %h0, %h1, %h2, %h3; add.bf16x2 %w0, %w1, %w2; sub.f16x2 %w0, %w1, %w2; mul.rn.bf16x2 %w0, %w1, %w2;
+fma.rn.f16x2 %w0, %w1, %w2, %w3; @%q1 cvt.rn.bf16.f32 %h0, %f2; add.f32 %f5, %f1, %f2; cvt.rn.bf16.f32 %h0, %f5;
+"""
 COMPARED = [
     *(
         f"{how}.{kind} %q0, {r}1, {r}2"
@@ -290,8 +298,10 @@ EDGES = [
     2**32,
     7 << 60,
 ]
-FLOATS = [0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC12345, 0x7F812345, 0xFFC00001, 1, 0x80000000, 0x807FFFFF,
-          0x00800000, 0x7F7FFFFF, 0x4F000000, 0xCF000000, 0x5F000000, 0x3F000000, 0x3FC00000, 0x40200000]  # fmt: skip
+FLOATS = [0x477FE000, 0x477FEFFF, 0x477FF000, 0x38800000, 0x387FF000, 0x33000000, 0x33000001, 0x33C00000, 0x3F801000,
+          0x3F803000, 0x7F7F8000, 0x00008000, 0x3F808000, 0x3F818000, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000,
+          0x7FC12345, 0x7F812345, 0xFFC00001, 1, 0x80000000, 0x807FFFFF, 0x00800000, 0x7F7FFFFF, 0x4F000000, 0xCF000000,
+          0x5F000000, 0x3F000000, 0x3FC00000, 0x40200000]  # fmt: skip
 DOUBLES = [
     int(np.float64(x).view(np.uint64)) for x in (0.0, -0.0, 1.5, -2.5, 1e300, -1e-310, 2.0**31, -(2.0**63), np.inf)
 ]
@@ -300,7 +310,11 @@ DOUBLES += [0x7FF8000000012345]  # one only: which of two a CPU passes on, PTX d
 
 def opcode_kernel() -> tuple[str, int]:
     """Every line of the tables, each on each thread's own operands, and how many 8-byte results a thread leaves."""
-    codes = [code.strip() for code in (INTEGER_CODES + FLOAT_CODES).replace("\n", " ").split(";") if code.strip()]
+    codes = [
+        code.strip()
+        for code in (INTEGER_CODES + FLOAT_CODES + HALF_CODES).replace("\n", " ").split(";")
+        if code.strip()
+    ]
     codes += [f"setp.{compare}" for compare in COMPARED]
     loads = "".join(
         f"ld.global.u64 %x{i}, [%at+{8 * i}]; cvt.u32.u64 %w{i}, %x{i}; cvt.u16.u64 %h{i}, %x{i};"

@@ -1,19 +1,23 @@
 """A program -> the C source of its basic blocks and the tables that tell the runtime about them.
 
-Each segment becomes a function that runs its lanes one after the other. Registers that outlive a segment lie in a
-``struct lane``; all others are C variables. What a lane does is checked as it goes, and the first doubt ends the
-launch; what a warp costs is counted by the runtime from the addresses that each function leaves behind.
+Each segment becomes a function that runs its lanes one after the other, or its warps where lanes work together.
+Registers that outlive a segment lie in a ``struct lane``; all others are C variables. What a lane does is checked as it
+goes, and the first doubt ends the launch; what a warp costs is counted by the runtime from the addresses that each
+function leaves behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
+from ladder.ptx.c.collectives import emit_together
 from ladder.ptx.c.lane import Lane
 from ladder.ptx.c.opcodes import emit
 from ladder.ptx.c.segments import Group, Segment, split
 from ladder.ptx.c.tables import Tables, array
-from ladder.ptx.program import Block, Program
+from ladder.ptx.c.warp import Warp
+from ladder.ptx.emit import SPECIAL
+from ladder.ptx.program import Program
 
 __all__ = ["translate"]
 
@@ -40,18 +44,20 @@ class _Translation:
         self.program = program
         self.block = block
         self.tables = Tables()
+        self.collective = any(code.collective for code in program.blocks)
         self.functions: list[str] = []
+        self.places: dict[str, str] = {}
         self.registers: dict[str, str] = {}
         """Members of ``struct lane``, by variable: their type."""
 
     def text(self) -> str:
         """All of it."""
         program, threads = self.program, self.block[0] * self.block[1] * self.block[2]
-        rows = [self._block(code, parts) for code, parts in zip(program.blocks, split(program), strict=True)]
+        segments = split(program)
+        rows = [self._block(index, parts) for index, parts in enumerate(segments)]
         members = sorted(self.registers.items(), key=lambda item: (_WIDE_FIRST.index(item[1]), int(item[0][1:])))
         warps = -(-threads // WARP)
         granules = [site.dtype.itemsize for site in program.sites if site.space in {"shared", "generic"}]
-        collective = any(code.collective for code in program.blocks)
         kernel = {
             "blocks": "blocks",
             "block_count": len(rows),
@@ -62,11 +68,12 @@ class _Translation:
             "local_stride": "LOCAL_STRIDE",
             "granule_shift": min([4, *granules]).bit_length() - 1,
             **self.tables.totals(),
-            "collective": int(collective),
+            "collective": int(self.collective),
         }
         return "\n".join(
             [
                 '#include "operations.h"',
+                '#include "warps.h"',
                 f"#define WARPS {warps}",
                 # Rows a power of two apart would share their cache sets.
                 f"#define STRIDE {WARP * warps + 8}",
@@ -75,8 +82,10 @@ class _Translation:
                 "struct lane {",
                 *(f"    {kind} {variable};" for variable, kind in members or [("unused", "uint8_t")]),
                 "};",
+                *self.places.values(),
                 *self.functions,
                 *self.tables.texts,
+                *self._leads(),
                 array("struct block", "blocks", rows),
                 "const struct kernel ladder_kernel = {",
                 *(f"    .{name} = {value}," for name, value in kernel.items()),
@@ -85,8 +94,9 @@ class _Translation:
             ]
         )
 
-    def _block(self, code: Block, segments: Sequence[Segment]) -> str:
+    def _block(self, index: int, segments: Sequence[Segment]) -> str:
         """Add the segments of a basic block; its row in the table of blocks."""
+        code = self.program.blocks[index]
         name = f"segments_{self.tables.segments}"
         rows = []
         for segment in segments:
@@ -94,37 +104,82 @@ class _Translation:
             rows.append(self.tables.add(segment, has_code=has_code))
         self.tables.texts.append(array("struct segment", name, rows))
         shape = f"{len(rows)}, {len(code.instructions)}, {_ENDS[code.end]}"
-        return f"{{{name}, {shape}, {int(code.guard is not None)}, {max(code.target, 0)}, {int(code.collective)}}}"
+        leads = f"leads[{index}]" if self.collective else "0"
+        rest = (
+            f"{int(code.guard is not None)}, {max(code.target, 0)}, {int(code.leaves)}, {int(code.collective)}, {leads}"
+        )
+        return f"{{{name}, {shape}, {rest}}}"
+
+    def _leads(self) -> list[str]:
+        """The table of where basic blocks lead to, in kernels whose warps wait for their lanes."""
+        if not self.collective:
+            return []
+        blocks = self.program.blocks
+        words = [
+            ", ".join(f"{block.leads_to >> start & (1 << 64) - 1}ull" for start in range(0, len(blocks), 64))
+            for block in blocks
+        ]
+        rows = ", ".join(f"{{{text}}}" for text in words)
+        return [f"static const uint64_t leads[{len(blocks)}][{-(-len(blocks) // 64)}] = {{{rows}}};"]
 
     def _function(self, segment: Segment) -> bool:
         """Add the function of a segment, if it has anything to do."""
         if not segment.instructions and segment.branch is None:
             return False
+        lines = self._of_warps(segment) if segment.together else self._of_lanes(segment)
+        head = (
+            f"segment_{self.tables.segments}(struct machine *const m, const uint16_t *const who, const int32_t count)"
+        )
+        self.functions.append("\n".join([f"static int32_t {head}", "{", *(f"    {line}" for line in lines), "}"]))
+        return True
+
+    def _keep(self, lane: Lane, names: Iterable[str]) -> None:
+        """Give registers a place in ``struct lane``."""
+        self.registers |= {lane.member(name): lane.kind(name).name for name in names}
+
+    def _of_lanes(self, segment: Segment) -> list[str]:
+        """The body of a function that goes through lanes."""
         lane = Lane(self.program, segment)
         for number, instruction in enumerate(segment.instructions, segment.start):
             emit(lane, instruction, number)
         taken = None if segment.branch is None else lane.predicate(*segment.branch)
-        self.registers |= {lane.variable(name): lane.kind(name).name for name in segment.uses}
+        self._keep(lane, segment.uses | segment.kept)
         before, within = self._variables(lane)
         after = [f"r->{lane.variable(name)} = {lane.value(name)};" for name in sorted(segment.kept)]
         if taken is not None:
             after += [f"const uint8_t taken = {taken};", "m->taken[t] = taken;", "count_taken += taken;"]
-        head = (
-            f"segment_{self.tables.segments}(struct machine *const m, const uint16_t *const who, const int32_t count)"
-        )
-        lines = [
-            f"static int32_t {head}",
-            "{",
-            *(f"    {line}" for line in before),
-            "    int32_t count_taken = 0;",
-            "    for (int32_t i = 0; i < count; ++i) {",
-            *(f"        {line}" for line in [*within, *lane.lines, *after]),
-            "    }",
-            "    return count_taken;",
+        return [
+            *before,
+            "int32_t count_taken = 0;",
+            "for (int32_t i = 0; i < count; ++i) {",
+            *(f"    {line}" for line in [*within, *lane.lines, *after]),
             "}",
+            "return count_taken;",
         ]
-        self.functions.append("\n".join(lines))
-        return True
+
+    def _of_warps(self, segment: Segment) -> list[str]:
+        """The body of a function that goes through warps."""
+        special = self._of_lane("(warp * WARP + l)") | dict(_grid(SPECIAL))
+        warp = Warp(self.program, segment, special)
+        for number, instruction in enumerate(segment.instructions, segment.start):
+            emit_together(warp, instruction, number)
+        self._keep(warp, warp.variables)
+        self.places |= warp.tables
+        before = ["(void)who, (void)count;"]
+        if segment.groups:
+            before.append("uint8_t *const shared = m->shared;")
+        for number, group in enumerate(segment.groups):
+            before += _group_variables(number, group)
+        return [
+            *before,
+            "for (int32_t warp = 0; warp < WARPS; ++warp) {",
+            "    const uint32_t active = m->active[warp];",
+            "    if (!active) continue;",
+            "    struct lane *const w = (struct lane *)m->lanes + warp * WARP;",
+            *(f"    {line}" for line in [*warp.early, *warp.lines]),
+            "}",
+            "return 0;",
+        ]
 
     def _variables(self, lane: Lane) -> tuple[list[str], list[str]]:
         """The declarations of a segment's function, before and within its lane loop."""
@@ -148,21 +203,21 @@ class _Translation:
             within.append(f"{kind.name} {lane.variable(name)}{start};")
         return before, within
 
-    def _of_lane(self) -> dict[str, str]:
+    def _of_lane(self, lane: str = "t") -> dict[str, str]:
         """Special registers that follow from a lane's number and the block's dimensions."""
         x, y, _ = self.block
         return {
             **{
-                f"%tid.{axis}": f"(uint32_t)t / {below} % {size}"
+                f"%tid.{axis}": f"(uint32_t){lane} / {below} % {size}"
                 for axis, below, size in zip("xyz", (1, x, x * y), self.block, strict=True)
             },
             **{f"%ntid.{axis}": str(size) for axis, size in zip("xyz", self.block, strict=True)},
-            "%laneid": "(uint32_t)t % WARP",
-            "%warpid": "(uint32_t)t / WARP",
+            "%laneid": f"(uint32_t){lane} % WARP",
+            "%warpid": f"(uint32_t){lane} / WARP",
         }
 
 
-def _grid(names: set[str]) -> list[tuple[str, str]]:
+def _grid(names: Collection[str]) -> list[tuple[str, str]]:
     """Special registers that are the same in a whole threadblock, and where the machine has them."""
     return [
         (name, f"m->{name[1:-2]}[{'xyz'.index(name[-1])}]")

@@ -89,8 +89,8 @@ static void count_request(
     if (memo->active != active || !same_lanes(memo->relative, address, origin, active))
         remember(memo, q, space, active, address, origin, phase);
     if (space == SHARED) {
-        t->shared_wavefronts[q->access != LOAD] += (int64_t)q->times * memo->wavefronts;
-        t->shared_requests[q->access != LOAD] += q->times;
+        t->shared_wavefronts[!is_read(q->access)] += (int64_t)q->times * memo->wavefronts;
+        t->shared_requests[!is_read(q->access)] += q->times;
         return;
     }
     t->asked_bytes += (int64_t)q->times * q->width * __builtin_popcount(active);

@@ -27,33 +27,28 @@ static int32_t find_block(const struct run *r, int32_t from)
     return -1;
 }
 
-/* The lanes of a warp that wait for other basic blocks than `block`; those on their way out do not count. */
-static uint32_t lanes_elsewhere(const struct run *r, int32_t block, int32_t warp)
+/* Whether lanes that are ready elsewhere cannot miss this basic block, and belong to warps that wait for it. */
+static int expects_more(const struct run *r, int32_t block)
 {
-    const int32_t end = r->kernel->block_count;
-    uint32_t lanes = 0;
-    for (int32_t other = find_block(r, 0); other >= 0 && other < end; other = find_block(r, other + 1))
-        if (other != block) lanes |= r->ready[(int64_t)other * r->warps + warp];
-    return lanes;
-}
-
-/* Whether no warp has lanes both here and on their way elsewhere. */
-static int is_whole(const struct run *r, int32_t block)
-{
-    for (int32_t warp = 0; warp < r->warps; ++warp)
-        if (r->ready[(int64_t)block * r->warps + warp] && lanes_elsewhere(r, block, warp)) return 0;
-    return 1;
+    const struct kernel *const k = r->kernel;
+    const uint32_t *const mine = r->ready + (int64_t)block * r->warps;
+    for (int32_t other = find_block(r, 0); other >= 0 && other < k->block_count; other = find_block(r, other + 1)) {
+        if (other == block || !(k->blocks[other].leads_to[block >> 6] >> (block & 63) & 1)) continue;
+        for (int32_t warp = 0; warp < r->warps; ++warp)
+            if (mine[warp] && r->ready[(int64_t)other * r->warps + warp]) return 1;
+    }
+    return 0;
 }
 
 /* Take the lanes that run next, and make them the active ones: those at the lowest basic block, but one for whole warps
- * gives way while lanes of its warps are on their way elsewhere. -1 when nobody is left. */
+ * gives way while lanes of its warps will come there as well. -1 when nobody is left. */
 static int32_t next_block(struct run *r)
 {
     const struct kernel *const k = r->kernel;
     int32_t block = find_block(r, 0);
     if (block < 0) return -1;
     for (int32_t other = block; k->collective && other >= 0; other = find_block(r, other + 1))
-        if (other == k->block_count || !k->blocks[other].collective || is_whole(r, other)) {
+        if (other == k->block_count || !k->blocks[other].collective || !expects_more(r, other)) {
             block = other;
             break;
         }
@@ -62,13 +57,28 @@ static int32_t next_block(struct run *r)
     return block;
 }
 
-/* __syncwarp: the lanes that it names must all be there, but for those that have exited. */
+/* The lanes of a warp that have not exited: those of the basic block in hand, and those that wait. */
+static uint32_t alive(const struct run *r, int32_t warp)
+{
+    const struct kernel *const k = r->kernel;
+    uint32_t lanes = r->active[warp] | r->parked[warp];
+    for (int32_t block = find_block(r, 0); block >= 0 && block < k->block_count; block = find_block(r, block + 1))
+        if (!k->blocks[block].leaves) lanes |= r->ready[(int64_t)block * r->warps + warp];
+    return lanes;
+}
+
+/* Whether the lanes `here` of a warp are others than an instruction names; those that have exited are not missed. */
+static int misses(const struct machine *m, int32_t warp, uint32_t named, uint32_t here)
+{
+    return here & ~named || (named & ~here && named & ~here & alive((const struct run *)m, warp));
+}
+
+/* __syncwarp. */
 static int sync_warps(struct run *r, uint32_t members)
 {
     for (int32_t warp = 0; warp < r->warps; ++warp) {
-        const uint32_t here = r->active[warp];
-        if (!here) continue;
-        if (here & ~members || members & ~here & (lanes_elsewhere(r, -1, warp) | r->parked[warp])) return SUSPECT;
+        if (!r->active[warp]) continue;
+        if (misses(&r->machine, warp, members, r->active[warp])) return SUSPECT;
         ++r->warp_time[warp];
     }
     return 0;

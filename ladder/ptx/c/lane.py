@@ -121,11 +121,23 @@ class Lane:
             self.special.add(name)
             return name[1:].replace(".", "_")
         self.variables[name] = self.kind(name)
+        return self.member(name)
+
+    def member(self, name: str) -> str:
+        """A register's name in C, as a variable and in ``struct lane``."""
         return f"v{self._slots[name]}"
 
     def predicate(self, name: str, negated: bool = False) -> str:
         """The truth of a predicate register."""
         return f"{'!' if negated else ''}{self.variable(name)}"
+
+    def condition(self, operand: Operand) -> str:
+        """The truth of a predicate operand, which may be negated."""
+        if isinstance(operand, Symbol) and operand.name.startswith("!"):
+            return self.predicate(operand.name[1:], negated=True)
+        if isinstance(operand, Register):
+            return self.predicate(operand.name)
+        return self.read(operand, _PREDICATE)
 
     def value(self, name: str) -> str:
         """A register as anything but arithmetic sees it."""

@@ -54,10 +54,38 @@ static int races(struct shadow *shadow, int32_t access, int32_t thread, int32_t 
 {
     const int writes = access == STORE || access == COPY;
     int bad = shadow->under_way | clashes(&shadow->written, thread, time);
-    if (access != LOAD) bad |= clashes(&shadow->read, thread, time);
-    if (access == LOAD || writes) bad |= clashes(&shadow->updated, thread, time);
-    join(access == LOAD ? &shadow->read : writes ? &shadow->written : &shadow->updated, thread, time);
+    if (!is_read(access)) bad |= clashes(&shadow->read, thread, time);
+    if (is_read(access) || writes) bad |= clashes(&shadow->updated, thread, time);
+    join(is_read(access) ? &shadow->read : writes ? &shadow->written : &shadow->updated, thread, time);
     return bad;
+}
+
+static int judge_access(
+    struct run *r, enum entry entry, int32_t access, int32_t thread, int32_t time, uint64_t byte, int32_t width)
+{
+    const int32_t shift = r->kernel->granule_shift;
+    for (uint64_t granule = byte >> shift; granule <= (byte + (uint64_t)width - 1) >> shift; ++granule) {
+        struct shadow *const shadow = shadow_of(r, granule);
+        if (entry == LANDED) shadow->under_way = 0;
+        if (entry != UNDER_WAY && races(shadow, access, thread, time)) return SUSPECT;
+        if (entry != LANDED && access == COPY) shadow->under_way = 1;
+    }
+    return 0;
+}
+
+/* ldmatrix: eight lanes give the rows of a matrix, of which each of all lanes reads two halves. */
+static int judge_matrices(
+    struct run *r, const struct site *site, int32_t warp, int32_t time, int32_t matrices, const uint64_t *rows)
+{
+    for (int32_t row = 0; row < 8 * matrices; row += 8)
+        for (int32_t lane = 0; lane < WARP; ++lane)
+            for (int32_t half = 0; half < 2; ++half) {
+                const int32_t inner = 2 * (lane % 4) + half, outer = lane / 4, across = site->access == MATRIX_TRANSPOSED;
+                const uint64_t byte = rows[row + (across ? inner : outer)] + 2 * (uint64_t)(across ? outer : inner);
+                const uint64_t at = byte + (uint64_t)(int64_t)site->offset;
+                if (judge_access(r, MADE, LOAD, warp * WARP + lane, time, at, 2)) return SUSPECT;
+            }
+    return 0;
 }
 
 /* The accesses of one site, of lanes that a log entry names. */
@@ -65,18 +93,19 @@ static int judge_site(
     struct run *r, const struct site *site, enum entry entry, const uint64_t *times, const uint64_t *lanes,
     const uint64_t *address)
 {
-    const int32_t shift = r->kernel->granule_shift;
-    for (int32_t warp = 0; warp < r->warps; ++warp)
-        for (uint32_t left = (uint32_t)lanes[warp]; left; left &= left - 1) {
-            const int32_t thread = warp * WARP + __builtin_ctz(left);
-            const uint64_t at = (address[thread] + (uint64_t)(int64_t)site->offset) >> shift;
-            for (uint64_t n = 0; n < (uint64_t)site->width >> shift; ++n) {
-                struct shadow *const shadow = shadow_of(r, at + n);
-                if (entry == LANDED) shadow->under_way = 0;
-                if (entry != UNDER_WAY && races(shadow, site->access, thread, (int32_t)times[warp])) return SUSPECT;
-                if (entry != LANDED && site->access == COPY) shadow->under_way = 1;
-            }
+    for (int32_t warp = 0; warp < r->warps; ++warp) {
+        const int32_t time = (int32_t)times[warp];
+        uint32_t left = (uint32_t)lanes[warp];
+        if (site->access == MATRIX || site->access == MATRIX_TRANSPOSED) {
+            if (judge_matrices(r, site, warp, time, __builtin_popcount(left) / 8, address + warp * WARP)) return SUSPECT;
+            continue;
         }
+        for (; left; left &= left - 1) {
+            const int32_t thread = warp * WARP + __builtin_ctz(left);
+            const uint64_t at = address[thread] + (uint64_t)(int64_t)site->offset;
+            if (judge_access(r, entry, site->access, thread, time, at, site->width)) return SUSPECT;
+        }
+    }
     return 0;
 }
 
@@ -189,7 +218,7 @@ static int log_segment(struct run *r, const struct segment *s)
     if (!copies && last >= 0 && last + size <= r->log.used
         && !memcmp(r->log.words + last, entry, (size_t)size * sizeof *entry))
         return 0;
-    for (int32_t i = 0; i < s->site_count; ++i) writes |= s->sites[i].access != LOAD;
+    for (int32_t i = 0; i < s->site_count; ++i) writes |= !is_read(s->sites[i].access);
     /* An access that comes again after a copy was issued is another matter. */
     if (copies) memset(r->last_entry, -1, (size_t)r->kernel->segment_total * sizeof *r->last_entry);
     r->last_entry[s->number] = r->log.used;

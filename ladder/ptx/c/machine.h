@@ -20,7 +20,11 @@
 #define SUSPECT (-1) /* what a function returns when a lane may have done something undefined */
 
 enum space { GLOBAL, SHARED, LOCAL, GENERIC };
-enum access { LOAD, STORE, COPY, REDUCE, ATOMIC }; /* COPY is cp.async, REDUCE an atomic whose result nobody reads */
+
+/* COPY is cp.async, MATRIX ldmatrix; REDUCE is an atomic whose result nobody reads. */
+enum access { LOAD, MATRIX, MATRIX_TRANSPOSED, STORE, COPY, REDUCE, ATOMIC };
+static inline int is_read(int32_t access) { return access <= MATRIX_TRANSPOSED; }
+
 enum end { FALL, BRANCH, RETURN, BARRIER };
 enum after { NOTHING, SYNC_WARPS, COMMIT_COPIES, AWAIT_COPIES };
 
@@ -47,9 +51,16 @@ struct machine {
     int32_t *group_space;  /* [group] where a generic group lies, -1 before its first lane */
     int32_t *group_buffer; /* [group] the buffer that a global group lies in */
     int64_t short_bytes;   /* what copies have filled with zeros instead of reading it */
+    const uint32_t *active; /* [warp] lanes that run the segment in hand */
+
+    /* For lanes that work together: whether a warp's instruction has to wait for lanes that it names, in vain; and the
+     * products of mma.sync. */
+    int (*misses)(const struct machine *, int32_t warp, uint32_t named, uint32_t here);
+    void (*multiply_f32)(int32_t k, const double *a, const double *b, const float *c, float *d);
+    void (*multiply_f16)(int32_t k, const double *a, const double *b, const float *c, uint16_t *d);
 };
 
-/* A memory instruction, for what watches shared memory. */
+/* A memory instruction, for what watches shared memory. Lanes that load matrices give the address of 16 bytes each. */
 struct site {
     int32_t access, group, offset, width;
 };
@@ -69,7 +80,8 @@ struct group {
     int32_t memo; /* its place among all groups of the kernel */
 };
 
-/* A stretch of a basic block that each lane runs through before the next lane does. */
+/* A stretch of a basic block that each lane runs through before the next lane does, or each warp if its lanes work
+ * together. */
 struct segment {
     int32_t (*code)(struct machine *, const uint16_t *lanes, int32_t count); /* how many lanes take the branch */
     const struct site *sites;
@@ -84,7 +96,9 @@ struct segment {
 struct block {
     const struct segment *segments;
     int32_t segment_count, instructions, end, guarded, target;
-    int32_t collective; /* lanes of a warp had better run it together */
+    int32_t leaves;           /* it does nothing but end */
+    int32_t collective;       /* lanes of a warp had better run it together */
+    const uint64_t *leads_to; /* a bit for each basic block that lanes cannot miss on their way from here to the end */
 };
 
 struct kernel {

@@ -2,8 +2,7 @@
 
 A handler takes the lane and the instruction. Its key is that of the numpy engine's table, which has already refused
 every modifier that nobody knows. An opcode without a handler here is refused by name, and numpy runs the kernel. What
-lanes do together has no place in a lane's code: such an instruction ends a segment (:mod:`ladder.ptx.c.segments`), and
-the runtime does it between two segments, as it does ``bar.warp.sync``.
+lanes do together is in :mod:`ladder.ptx.c.collectives`, and what ends a segment is done by the runtime.
 """
 
 from __future__ import annotations
@@ -12,8 +11,9 @@ from collections.abc import Callable
 
 from ladder.ptx.c.accesses import atomic, copy, load, store
 from ladder.ptx.c.lane import Kind, Lane, kind_of
+from ladder.ptx.c.opcodes_halves import HALF_HANDLERS
 from ladder.ptx.opcodes import HANDLERS as NUMPY_HANDLERS
-from ladder.ptx.syntax import Immediate, Instruction, Operand, Register, Symbol, Vector
+from ladder.ptx.syntax import Immediate, Instruction, Vector
 
 __all__ = ["HANDLERS", "emit"]
 
@@ -195,25 +195,17 @@ def _setp(lane: Lane, i: Instruction) -> None:
     # Both results come from the operands as they were: the first may overwrite one of them.
     lane.lines.append(f"{{ const int holds = {text};")
     if combine:
-        lane.lines.append(f"const int other = {_predicate(lane, i.operands[3])};")
+        lane.lines.append(f"const int other = {lane.condition(i.operands[3])};")
     for position, target in enumerate(targets):
         value = "holds" if position == 0 else "!holds"
         lane.write(target, f"{value} {_COMBINE[combine[0]]} other" if combine else value, kind_of("pred"))
     lane.lines.append("}")
 
 
-def _predicate(lane: Lane, operand: Operand) -> str:
-    if isinstance(operand, Symbol) and operand.name.startswith("!"):
-        return lane.predicate(operand.name[1:], negated=True)
-    if isinstance(operand, Register):
-        return lane.predicate(operand.name)
-    return lane.read(operand, kind_of("pred"))
-
-
 def _selp(lane: Lane, i: Instruction) -> None:
     kind = _type(i)
     a, b = (lane.read(o, kind) for o in i.operands[1:3])
-    lane.write(i.operands[0], f"{_predicate(lane, i.operands[3])} ? {a} : {b}", kind)
+    lane.write(i.operands[0], f"{lane.condition(i.operands[3])} ? {a} : {b}", kind)
 
 
 _ROUNDED = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
@@ -345,4 +337,5 @@ HANDLERS: dict[str, Handler] = {
     "sub": _simple("{0} - {1}", floats="{0} - {1}", wraps=True),
     "trap": _trap,
     "xor": _simple("{0} ^ {1}"),
+    **HALF_HANDLERS,
 }

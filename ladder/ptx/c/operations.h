@@ -46,9 +46,11 @@ static inline uint32_t find_bit(uint64_t a, uint32_t width, int shift)
 }
 static inline uint64_t reverse_bits(uint64_t a, uint32_t width)
 {
-    uint64_t out = 0;
-    for (uint32_t bit = 0; bit < width; ++bit) out |= (a >> bit & 1) << (width - 1 - bit);
-    return out;
+    a = __builtin_bswap64(a);
+    a = (a >> 4 & 0x0f0f0f0f0f0f0f0full) | (a & 0x0f0f0f0f0f0f0f0full) << 4;
+    a = (a >> 2 & 0x3333333333333333ull) | (a & 0x3333333333333333ull) << 2;
+    a = (a >> 1 & 0x5555555555555555ull) | (a & 0x5555555555555555ull) << 1;
+    return a >> (64 - width);
 }
 
 /* The lowest `count` ones. */

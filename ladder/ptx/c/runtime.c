@@ -4,6 +4,7 @@
  * the launch again to say what it was. Only an endless loop is named here: numpy would take minutes to get there. */
 #include "count.h"
 #include "groups.h"
+#include "product.h"
 #include "watch.h"
 
 #define ENDLESS (-2)
@@ -170,7 +171,7 @@ EXPORTED struct run *ladder_open(const struct kernel *k, const struct launch *la
     for (int32_t axis = 0; axis < 3; ++axis) r->grid[axis] = (int32_t)(m->nctaid[axis] = (uint32_t)launch->grid[axis]);
     m->shared = table(&complete, m->shared_bytes, 1);
     m->local = table(&complete, (int64_t)k->threads * k->local_stride, 1);
-    m->lanes = table(&complete, k->threads, (size_t)k->lane_bytes);
+    m->lanes = table(&complete, warps * WARP, (size_t)k->lane_bytes);
     m->taken = table(&complete, warps * WARP, 1);
     m->address = table(&complete, rows * k->stride, sizeof *m->address);
     m->group_mask = table(&complete, rows * warps, sizeof *m->group_mask);
@@ -195,6 +196,8 @@ EXPORTED struct run *ladder_open(const struct kernel *k, const struct launch *la
     r->shadows = table(&complete, r->granules, sizeof *r->shadows);
     r->committed = table(&complete, k->threads, sizeof *r->committed);
     r->epoch = 1;
+    m->active = r->active;
+    m->misses = misses, m->multiply_f32 = multiply_f32, m->multiply_f16 = multiply_f16;
     for (int32_t how = 0; how < TOUCHES && launch->sectors; ++how) {
         r->touched[how] = table(&complete, launch->sectors / 64 + 1, sizeof *r->touched[how]);
         r->touched_words[how] = table(&complete, launch->sectors / 64 + 1, sizeof *r->touched_words[how]);

@@ -5,25 +5,34 @@ before a second atomic (an atomic takes its lanes in order); before copies, if s
 come first in what is logged of a segment); and where a block is too long for a C compiler to like it. Values that are
 needed beyond are kept lane by lane; within a segment they are C variables.
 
+What the lanes of a warp do together has no place in a lane's code: shuffles, votes and matrix products form segments of
+their own, which one warp runs through before the next one does. All their registers are kept lane by lane, but for
+those that hold one constant wherever they are read: masks and controls come so.
+
 Memory instructions of a segment that address memory off one value of one register form a group: their addresses are
 noted and checked once.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ladder.errors import UnsupportedPtxError
 from ladder.ptx.emit import SPECIAL
+from ladder.ptx.opcodes_warp import COLLECTIVES
 from ladder.ptx.program import Block, Program
 from ladder.ptx.site import Site
-from ladder.ptx.syntax import Address, Immediate, Instruction, destinations, registers_of, sources
+from ladder.ptx.syntax import Address, Immediate, Instruction, Register, destinations, registers_of, sources
 
 __all__ = ["AFTER", "Group", "Segment", "is_copy", "split"]
 
 LONGEST = 1500
 """Instructions of a segment. gcc's time grows faster than the length of a function; a register tile's mainloop fits."""
+
+MOST_TOGETHER = 100
+"""The same for instructions that lanes execute together, each of which is a loop over them."""
 
 AFTER = ("bar.warp.sync", "cp.async.commit_group", "cp.async.wait_group", "cp.async.wait_all")
 """Opcodes that the runtime serves, for all lanes that have run a segment."""
@@ -71,6 +80,7 @@ class Segment:
 
     Attributes:
         start: number of its first instruction in the function.
+        together: lanes of a warp run it together.
         branch: predicate register of the block's end and whether it is negated; None but in a block's last segment.
         after: what the runtime does when its lanes have run, one of :data:`AFTER`; empty when nothing.
         value: the lanes that ``bar.warp.sync`` names, as bits; the groups of copies that may stay under way, or -1.
@@ -82,6 +92,7 @@ class Segment:
 
     start: int
     instructions: list[Instruction]
+    together: bool = False
     branch: tuple[str, bool] | None = None
     after: str = ""
     value: int = 0
@@ -101,10 +112,13 @@ def split(program: Program) -> list[list[Segment]]:
     if program.named_barriers:
         raise UnsupportedPtxError(f"{program.function.name}: barriers with names, in C")
     names = {slot: name for name, slot in program.slots.items()}
+    constants = _constants(program)
     site_at = {site.index: site for site in program.sites}
     out = []
     for index, block in enumerate(program.blocks):
         segments = _cut(program, block)
+        for segment in (s for s in segments if s.together):
+            segment.instructions = [_with_constants(i, constants) for i in segment.instructions]
         if block.guard is not None:
             segments[-1].branch = (names[block.guard[0]], block.guard[1])
         _flow(segments, _registers(_live_out(program, index), names))
@@ -112,6 +126,23 @@ def split(program: Program) -> list[list[Segment]]:
             _group(segment, site_at)
         out.append(segments)
     return out
+
+
+def _constants(program: Program) -> dict[str, Immediate]:
+    """Registers that one instruction writes, and that with a constant."""
+    writes = [(name, i) for i in program.function.instructions for o in destinations(i) for name in registers_of(o)]
+    times = Counter(name for name, _ in writes)
+    return {
+        name: i.operands[1]
+        for name, i in writes
+        if times[name] == 1 and i.guard is None and i.parts[0] == "mov" and isinstance(i.operands[1], Immediate)
+    }
+
+
+def _with_constants(instruction: Instruction, constants: Mapping[str, Immediate]) -> Instruction:
+    targets = len(destinations(instruction))
+    given = (constants.get(o.name, o) if isinstance(o, Register) else o for o in instruction.operands[targets:])
+    return instruction._replace(operands=(*instruction.operands[:targets], *given))
 
 
 def _cut(program: Program, block: Block) -> list[Segment]:
@@ -124,7 +155,10 @@ def _cut(program: Program, block: Block) -> list[Segment]:
         else:
             if _must_part(segments[-1], instruction):
                 segments.append(Segment(number, []))
+            segments[-1].together = is_together(instruction)
             segments[-1].instructions.append(instruction)
+    if block.guard is not None and segments[-1].together:
+        segments.append(Segment(block.start + len(body), []))
     return segments
 
 
@@ -140,13 +174,20 @@ def _end(program: Program, segment: Segment, instruction: Instruction) -> None:
 def _must_part(segment: Segment, instruction: Instruction) -> bool:
     """Whether an instruction cannot be in one segment with those before it."""
     before = segment.instructions
-    if len(before) >= LONGEST:
+    if not before:
+        return False
+    if is_together(instruction) != segment.together or len(before) >= (MOST_TOGETHER if segment.together else LONGEST):
         return True
     if instruction.parts[0] in _ATOMIC:
         return any(i.parts[0] in _ATOMIC for i in before)
     if is_copy(instruction):
         return any(i.parts[0] in _ACCESSES and not _NOT_SHARED & {*i.parts} for i in before)
     return False
+
+
+def is_together(instruction: Instruction) -> bool:
+    """Whether the lanes of a warp execute it together."""
+    return instruction.parts[0] in COLLECTIVES
 
 
 def is_copy(instruction: Instruction) -> bool:
@@ -199,11 +240,12 @@ def _group(segment: Segment, site_at: Mapping[int, Site]) -> None:
     def add(site: Site, address: Address, *, guarded: bool) -> int:
         base = address.base
         key = (site.space, "" if base is None else base.name, generation.get(base.name, 0) if base else 0)
-        # Absolute addresses differ in their base; a predicate, or a space known at run time only, sets one apart.
-        alone = base is None or guarded or site.space == "generic"
+        # Absolute addresses differ in their base; a predicate, or a space known at run time only, sets one apart. The
+        # matrices of a load have as many lanes give addresses.
+        alone = base is None or guarded or site.space == "generic" or site.kind == "ldmatrix"
         if alone or key not in known:
             number = len(segment.groups)
-            segment.groups.append(Group(site.space, guarded=guarded))
+            segment.groups.append(Group(site.space, guarded=guarded or site.kind == "ldmatrix"))
             if not alone:
                 known[key] = number
         else:

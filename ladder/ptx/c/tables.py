@@ -10,7 +10,14 @@ from ladder.ptx.site import Site
 __all__ = ["Tables", "array"]
 
 _SPACES = {"global": "GLOBAL", "shared": "SHARED", "local": "LOCAL", "generic": "GENERIC"}
-_ACCESSES = {"ld": "LOAD", "st": "STORE", "copy": "COPY", "red": "REDUCE", "atom": "ATOMIC"}
+_ACCESSES = {
+    "ld": "LOAD",
+    "ldmatrix": "MATRIX",
+    "st": "STORE",
+    "copy": "COPY",
+    "red": "REDUCE",
+    "atom": "ATOMIC",
+}
 _AFTER = {
     "": "NOTHING",
     "bar.warp.sync": "SYNC_WARPS",
@@ -55,7 +62,7 @@ class Tables:
             for index, group in enumerate(segment.groups)
         ]
         watched = [
-            f"{_ACCESSES[site.kind]}, {group}, {site.offset}, {site.width_bytes}"
+            f"{_access(site)}, {group}, {site.offset}, {site.width_bytes}"
             for group, site in members
             if site.space in _WATCHED
         ]
@@ -77,6 +84,10 @@ class Tables:
         return f"{{{', '.join(row)}}}"
 
 
+def _access(site: Site) -> str:
+    return "MATRIX_TRANSPOSED" if site.kind == "ldmatrix" and ".trans" in site.op else _ACCESSES[site.kind]
+
+
 def _requests(members: Iterable[tuple[int, Site]], source_of: Mapping[int, int]) -> list[str]:
     """Warp requests by group, those of shared memory that cost the same taken together."""
     times: dict[tuple[str, str, int, int, int, int], int] = {}
@@ -89,7 +100,7 @@ def _requests(members: Iterable[tuple[int, Site]], source_of: Mapping[int, int])
             offset %= _BANK_BYTES
             if site.kind == "copy":
                 offset, source = 0, source_of[site.index]
-            elif site.kind != "ld":
+            elif site.kind not in {"ld", "ldmatrix"}:
                 access = "STORE"
         if width and site.space != "local":
             key = (_SPACES[site.space], access, group, width, offset, source)
