@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 from helpers.kernels import RUNGS, compiled, emulator
+from helpers.split import KINDS, assert_as_float32, at_the_ends, normwise, operands, pairs_of_ends, there_and_back
 from numpy.typing import NDArray
 
 from ladder import catalog
@@ -20,7 +21,6 @@ from ladder.oracle import compare
 from ladder.profiles import load_profile
 
 F32 = NDArray[np.float32]
-Pair = tuple[F32, F32]
 
 SPLIT = next(rung for rung in RUNGS if rung.name == "split_mma")
 CHAIN = next(rung for rung in RUNGS if rung.name == "register_tile")
@@ -43,40 +43,20 @@ def variant(*changes: tuple[str, str]) -> Compiled:
 
 def product(a: F32, b: F32, kernel: Compiled | None = None) -> F32:
     backend = EMULATOR if kernel is None else NUMPY
-    return backend.run(kernel or compiled(SPLIT), a, b).c
+    c: F32 = backend.run(kernel or compiled(SPLIT), a, b).c
+    return c
 
 
 def chain(a: F32, b: F32) -> F32:
     """One chain of fused multiply-adds in k order, as ``register_tile`` and SGEMM give it."""
-    return EMULATOR.run(compiled(CHAIN), a, b).c
-
-
-def normwise(c: F32, a: F32, b: F32) -> float:
-    """Error over result, in the Frobenius norm, with the scale of A's rows and of B's columns taken out of both.
-
-    Left in, a scale over many decades would make the norms those of a handful of elements.
-    """
-    exact = a.astype(np.float64) @ b.astype(np.float64)
-    scale = np.outer(np.abs(a).max(axis=1), np.abs(b).max(axis=0).astype(np.float64))
-    return float(np.linalg.norm((c - exact) / scale) / np.linalg.norm(exact / scale))
-
-
-def operands(kind: str, k: int) -> Pair:
-    rng = np.random.default_rng(k)
-    m, n = 40, 56
-    if kind == "uniform":
-        a, b = rng.random((m, k)), rng.random((k, n))
-    else:
-        a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n))
-    if kind == "scaled":
-        a, b = a * 10.0 ** rng.uniform(-6, 6, (m, 1)), b * 10.0 ** rng.uniform(-6, 6, (1, n))
-    return a.astype(np.float32), b.astype(np.float32)
+    c: F32 = EMULATOR.run(compiled(CHAIN), a, b).c
+    return c
 
 
 # Accuracy -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["uniform", "normal", "scaled"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("k", "share"), [(64, 1.0), (512, 0.5), (2048, 1 / 3)])
 def test_it_is_nearer_to_the_exact_product_than_a_chain_of_fmas(kind: str, k: int, share: float) -> None:
     a, b = operands(kind, k)
@@ -130,70 +110,28 @@ def test_all_kinds_of_data(kind: DataKind, shape: str) -> None:
 # The ends of the range ------------------------------------------------------------------------------------------------
 
 
-def of_bits(*bits: int) -> F32:
-    return np.array(bits, np.uint32).view(np.float32)
-
-
-MAX = np.finfo(np.float32).max
-EVERY = np.concatenate(
-    [
-        np.array(
-            [0.0, 1, 3, 4096, 1 / 3, np.pi * 2.0**20, np.inf, np.nan, MAX, MAX / 3, 2.0**115, 2.0**102], np.float32
-        ),
-        np.array([2.0**102 * (1 - 2.0**-24), 2.0**101 / 3, 2.0**64 / 3, 2.0**63 * 1.7], np.float32),
-        # NaN that a tensor core reads as infinity, and the GPU's own.
-        of_bits(0x7F800001, 0x7FFFFFFF),
-        # The largest that TF32 holds, and the first two that it rounds to infinity.
-        of_bits(0x7F7FE000, 0x7F7FF000, 0x7F7FF001),
-        # Normal numbers whose second half is not, the smallest one, subnormal ones.
-        np.array([2.0**-113 / 3, 2.0**-120 / 3, 2.0**-126, 2.0**-126 * 1.3], np.float32),
-        of_bits(0x007FFFFF, 0x00412345, 0x00001FFF, 0x1001, 3, 1),
-    ]
-)
-EVERY = np.concatenate([EVERY, -EVERY])
-
-
-def assert_as_float32(c: F32, a: F32, b: F32) -> None:
-    """Right within the bound; not finite exactly where float32's chain is not, and then the same; the same if huge."""
-    expected = chain(a, b)
-    odd = ~np.isfinite(expected)
-    assert (np.isfinite(c) == ~odd).all()
-    assert np.array_equal(c[odd], expected[odd], equal_nan=True)
-    verdict = compare(c, a, b, unit_roundoff=SPLIT.unit_roundoff)
-    assert verdict.passed, verdict
-    huge = (np.abs(a) >= 2.0**102).any(axis=1)[:, None] | (np.abs(b) >= 2.0**102).any(axis=0)[None, :]
-    assert np.array_equal(c[huge], expected[huge], equal_nan=True)
-
-
-@pytest.mark.parametrize("k", [0, 1, 2])
-def test_every_pair_of_ends(k: int) -> None:
-    """Alone, or with a one and with a full mantissa beside them in the sum."""
-    others = np.array([1.0, -1.2345678][:k], np.float32)
-    a = np.column_stack([EVERY, np.tile(others, (len(EVERY), 1))])
-    b = np.vstack([EVERY, np.tile(others[::-1, None], (1, len(EVERY)))])
+def assert_right(a: F32, b: F32) -> None:
     with np.errstate(all="ignore"):
-        assert_as_float32(product(a, b), a, b)
+        assert_as_float32(product(a, b), chain(a, b), a, b, unit_roundoff=SPLIT.unit_roundoff)
+
+
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_every_pair_of_ends(others: int) -> None:
+    assert_right(*pairs_of_ends(others))
 
 
 @pytest.mark.parametrize(("of_a", "of_b"), [(-140, 100), (100, -140), (-75, -70), (-149, 0), (60, 67), (101, 30)])
 def test_random_data_at_the_ends(of_a: int, of_b: int) -> None:
     """Subnormal operands, subnormal products, products past the range."""
-    rng = np.random.default_rng(7)
-    a = (rng.uniform(-2, 2, (33, 45)) * 2.0**of_a).astype(np.float32)
-    b = (rng.uniform(-2, 2, (45, 37)) * 2.0**of_b).astype(np.float32)
-    assert_as_float32(product(a, b), a, b)
+    assert_right(*at_the_ends(of_a, of_b))
 
 
 def test_specials_reach_their_row_or_column_and_no_other() -> None:
-    a, b = inputs(Shape(m=70, n=90, k=50), kind="specials")
-    with np.errstate(all="ignore"):
-        assert_as_float32(product(a, b), a, b)
+    assert_right(*inputs(Shape(m=70, n=90, k=50), kind="specials"))
 
 
 def test_a_sum_that_leaves_the_range_on_its_way_is_never_worse_than_a_chain() -> None:
-    rng = np.random.default_rng(8)
-    a = (rng.choice((-1.0, 1.0), (40, 32)) * 2.0**64).astype(np.float32)
-    b = (rng.uniform(1, 2, (32, 40)) * 2.0**62).astype(np.float32)
+    a, b = there_and_back()
     c, expected = product(a, b), chain(a, b)
     assert 0 < np.isinf(expected).sum() < expected.size
     assert (np.isfinite(c) | ~np.isfinite(expected)).all()
