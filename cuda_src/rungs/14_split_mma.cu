@@ -28,8 +28,8 @@
 // /// rung
 // title         = "3xTF32 on mma.sync"
 // kernel        = "split_mma"
-// params        = { BM = 128, BN = 128, BK = 32, WM = 32, WN = 64, STAGES = 3, PROMOTE = 16, NUM_THREADS = 256 }
-// tune          = { BM = [64, 128], WM = [32, 64], WN = [32, 64], PROMOTE = [8, 16, 32], NUM_THREADS = [128, 256] }
+// params        = { BM = 128, BN = 64, BK = 32, WM = 32, WN = 64, STAGES = 3, PROMOTE = 16, NUM_THREADS = 128 }
+// tune          = { BM = [64, 128], BN = [64, 128], WN = [32, 64], PROMOTE = [8, 16, 32], NUM_THREADS = [128, 256] }
 // min_cc        = 80
 // smem_bytes    = "4 * STAGES * BK * (BM + BN)"
 // ordered       = false
