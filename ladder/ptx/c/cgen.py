@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from ladder.ptx.c.afterwards import leave
 from ladder.ptx.c.collectives import emit_together
 from ladder.ptx.c.lane import Lane
 from ladder.ptx.c.opcodes import emit
@@ -69,6 +70,7 @@ class _Translation:
             "granule_shift": min([4, *granules]).bit_length() - 1,
             **self.tables.totals(),
             "collective": int(self.collective),
+            "named": int(program.named_barriers),
         }
         return "\n".join(
             [
@@ -124,9 +126,9 @@ class _Translation:
 
     def _function(self, segment: Segment) -> bool:
         """Add the function of a segment, if it has anything to do."""
-        if not segment.instructions and segment.branch is None:
-            return False
         lines = self._of_warps(segment) if segment.together else self._of_lanes(segment)
+        if not lines:
+            return False
         head = (
             f"segment_{self.tables.segments}(struct machine *const m, const uint16_t *const who, const int32_t count)"
         )
@@ -138,14 +140,17 @@ class _Translation:
         self.registers |= {lane.member(name): lane.kind(name).name for name in names}
 
     def _of_lanes(self, segment: Segment) -> list[str]:
-        """The body of a function that goes through lanes."""
+        """The body of a function that goes through lanes; none when they have nothing to do."""
         lane = Lane(self.program, segment)
         for number, instruction in enumerate(segment.instructions, segment.start):
             emit(lane, instruction, number)
         taken = None if segment.branch is None else lane.predicate(*segment.branch)
+        left = [] if segment.after is None else leave(lane, segment.after)
+        if not segment.instructions and taken is None and not left:
+            return []
         self._keep(lane, segment.uses | segment.kept)
         before, within = self._variables(lane)
-        after = [f"r->{lane.variable(name)} = {lane.value(name)};" for name in sorted(segment.kept)]
+        after = [*left, *(f"r->{lane.variable(name)} = {lane.value(name)};" for name in sorted(segment.kept))]
         if taken is not None:
             after += [f"const uint8_t taken = {taken};", "m->taken[t] = taken;", "count_taken += taken;"]
         return [

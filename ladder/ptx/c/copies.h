@@ -39,7 +39,7 @@ static int log_copy(struct run *r, const struct copy *copy, enum entry says, con
     if (!entry) return SUSPECT;
     r->log.used = add_group(r, entry, entry + 3 + r->warps, copy->group, lanes, copy->address) - r->log.words;
     r->log_writes = 1;
-    return 0;
+    return end_entry(r);
 }
 
 /* A new epoch begins with the copies that are under way. */
@@ -50,21 +50,20 @@ static int begin_epoch(struct run *r)
     return 0;
 }
 
-/* cp.async.commit_group: what each active lane has issued since its last commit becomes a group. */
-static void commit_copies(struct run *r)
+/* cp.async.commit_group: what each of some lanes has issued since its last commit becomes a group. */
+static void commit_copies(struct run *r, const uint32_t *lanes)
 {
     for (int32_t warp = 0; warp < r->warps; ++warp)
-        for (uint32_t left = r->active[warp]; left; left &= left - 1)
+        for (uint32_t left = lanes[warp]; left; left &= left - 1)
             ++r->committed[warp * WARP + __builtin_ctz(left)];
 }
 
-/* The active lanes' part of a copy that lands when they wait for all but their last `keep` groups; -1 waits for all. */
-static uint32_t landing(const struct run *r, const struct copy *copy, int32_t warp, int64_t keep)
+/* A warp's part of a copy that lands when some lanes wait for all but their last `keep` groups; -1 waits for all. */
+static uint32_t landing(const struct run *r, const struct copy *copy, int32_t warp, uint32_t waiting, int64_t keep)
 {
-    const uint32_t waiting = copy->lanes[warp] & r->active[warp];
     uint32_t lanes = 0;
-    if (keep < 0) return waiting;
-    for (uint32_t left = waiting; left; left &= left - 1) {
+    if (keep < 0) return copy->lanes[warp] & waiting;
+    for (uint32_t left = copy->lanes[warp] & waiting; left; left &= left - 1) {
         const int32_t lane = __builtin_ctz(left), thread = warp * WARP + lane;
         if (copy->committed[thread] < r->committed[thread] - keep) lanes |= 1u << lane;
     }
@@ -72,7 +71,7 @@ static uint32_t landing(const struct run *r, const struct copy *copy, int32_t wa
 }
 
 /* cp.async.wait_group and wait_all. */
-static int await_copies(struct run *r, int64_t keep)
+static int await_copies(struct run *r, const uint32_t *waiting, int64_t keep)
 {
     uint32_t lanes[WARP];
     int32_t kept = 0;
@@ -80,7 +79,7 @@ static int await_copies(struct run *r, int64_t keep)
         struct copy *const copy = r->copies + i;
         uint32_t any = 0, left = 0;
         for (int32_t warp = 0; warp < r->warps; ++warp) {
-            any |= lanes[warp] = landing(r, copy, warp, keep);
+            any |= lanes[warp] = landing(r, copy, warp, waiting[warp], keep);
             left |= copy->lanes[warp] &= ~lanes[warp];
         }
         if (any && log_copy(r, copy, LANDED, lanes)) return SUSPECT;

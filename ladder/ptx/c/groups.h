@@ -74,12 +74,13 @@ static int misses(const struct machine *m, int32_t warp, uint32_t named, uint32_
 }
 
 /* __syncwarp. */
-static int sync_warps(struct run *r, uint32_t members)
+static int sync_warps(struct run *r, const uint32_t *lanes, uint32_t members)
 {
     for (int32_t warp = 0; warp < r->warps; ++warp) {
-        if (!r->active[warp]) continue;
-        if (misses(&r->machine, warp, members, r->active[warp])) return SUSPECT;
+        if (!lanes[warp]) continue;
+        if (misses(&r->machine, warp, members, lanes[warp])) return SUSPECT;
         ++r->warp_time[warp];
+        ++r->know[warp * r->warps + warp];
     }
     return 0;
 }

@@ -3,7 +3,8 @@
  * A race is judged by meaning, not by the order in which lanes happened to run: two threads, one place, at least one
  * write, and no barrier in between. The accesses of an epoch, from one barrier to the next, are logged; when it ends,
  * they are judged, unless nobody wrote or the same log has passed before. What is judged is all in the log: an epoch
- * that begins with copies under way says so first.
+ * that begins with copies under way says so first. With named barriers there are no epochs of a threadblock, and all is
+ * judged as it comes.
  *
  * An entry of the log, in 64-bit words: its segment, what it says, how many groups follow, and how often each warp has
  * synchronised (one word a warp); then for each group its number, the lanes that took part (one word a warp), their
@@ -11,7 +12,7 @@
 #ifndef LADDER_LOG_H
 #define LADDER_LOG_H
 
-#include "run.h"
+#include "clocks.h"
 
 enum { LOG_WORDS = 1 << 21, PASSED_WORDS = 1 << 18 }; /* of the log, and of a log worth remembering */
 
@@ -43,17 +44,19 @@ static struct shadow *shadow_of(struct run *r, uint64_t granule)
     struct shadow *const shadow = r->shadows + granule;
     if (shadow->epoch != r->epoch) {
         const struct who nobody = {NOBODY, NOBODY, 0};
+        const size_t ticks = 1 + 2 * (size_t)r->warps;
         *shadow = (struct shadow){r->epoch, 0, nobody, nobody, nobody};
+        if (r->kernel->named) memset(r->ticks + granule * ticks, 0, ticks * sizeof *r->ticks);
     }
     return shadow;
 }
 
-/* One access to one granule: whether nothing orders it after another, of which one writes, or it meddles with a copy.
- * Atomics do not race with each other. */
+/* One access to one granule: whether nothing orders it after another, of which one writes. Atomics do not race with each
+ * other. */
 static int races(struct shadow *shadow, int32_t access, int32_t thread, int32_t time)
 {
     const int writes = access == STORE || access == COPY;
-    int bad = shadow->under_way | clashes(&shadow->written, thread, time);
+    int bad = clashes(&shadow->written, thread, time);
     if (!is_read(access)) bad |= clashes(&shadow->read, thread, time);
     if (is_read(access) || writes) bad |= clashes(&shadow->updated, thread, time);
     join(is_read(access) ? &shadow->read : writes ? &shadow->written : &shadow->updated, thread, time);
@@ -67,7 +70,12 @@ static int judge_access(
     for (uint64_t granule = byte >> shift; granule <= (byte + (uint64_t)width - 1) >> shift; ++granule) {
         struct shadow *const shadow = shadow_of(r, granule);
         if (entry == LANDED) shadow->under_way = 0;
-        if (entry != UNDER_WAY && races(shadow, access, thread, time)) return SUSPECT;
+        if (entry != UNDER_WAY) {
+            struct tick *const ticks = r->ticks + granule * (1 + 2 * (uint64_t)r->warps);
+            if (shadow->under_way) return SUSPECT;
+            if (r->kernel->named ? clock_races(r, ticks, access, thread) : races(shadow, access, thread, time))
+                return SUSPECT;
+        }
         if (entry != LANDED && access == COPY) shadow->under_way = 1;
     }
     return 0;
@@ -185,6 +193,15 @@ static uint64_t *begin_entry(struct run *r, const struct segment *s, enum entry 
     return entry;
 }
 
+/* An entry is complete. */
+static int end_entry(struct run *r)
+{
+    if (!r->kernel->named) return 0;
+    if (judge(r)) return SUSPECT;
+    r->log.used = 0;
+    return 0;
+}
+
 static uint64_t *add_group(
     const struct run *r, uint64_t *entry, uint64_t *word, int32_t group, const uint32_t *lanes, const uint64_t *address)
 {
@@ -215,7 +232,7 @@ static int log_segment(struct run *r, const struct segment *s)
     }
     if (!entry[2]) return 0;
     const int64_t size = word - entry, last = r->last_entry[s->number];
-    if (!copies && last >= 0 && last + size <= r->log.used
+    if (!copies && !r->kernel->named && last >= 0 && last + size <= r->log.used
         && !memcmp(r->log.words + last, entry, (size_t)size * sizeof *entry))
         return 0;
     for (int32_t i = 0; i < s->site_count; ++i) writes |= !is_read(s->sites[i].access);
@@ -224,7 +241,7 @@ static int log_segment(struct run *r, const struct segment *s)
     r->last_entry[s->number] = r->log.used;
     r->log.used += size;
     r->log_writes |= writes;
-    return 0;
+    return end_entry(r);
 }
 
 #endif

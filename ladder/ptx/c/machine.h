@@ -26,7 +26,8 @@ enum access { LOAD, MATRIX, MATRIX_TRANSPOSED, STORE, COPY, REDUCE, ATOMIC };
 static inline int is_read(int32_t access) { return access <= MATRIX_TRANSPOSED; }
 
 enum end { FALL, BRANCH, RETURN, BARRIER };
-enum after { NOTHING, SYNC_WARPS, COMMIT_COPIES, AWAIT_COPIES };
+enum after { NOTHING, SYNC_WARPS, COMMIT_COPIES, AWAIT_COPIES, ARRIVE };
+enum how { WAITS = 1, HAS_COUNT = 2, HAS_FLAG = 4 }; /* what a barrier with a name is like */
 
 /* One array of global memory: its emulated addresses, and where it lies in this process. */
 struct buffer {
@@ -52,6 +53,12 @@ struct machine {
     int32_t *group_buffer; /* [group] the buffer that a global group lies in */
     int64_t short_bytes;   /* what copies have filled with zeros instead of reading it */
     const uint32_t *active; /* [warp] lanes that run the segment in hand */
+    uint32_t *after_lanes;  /* [warp] those of them that go through what comes after it, if not all */
+
+    /* Barriers with names, [thread] each: what a lane brings there, and how many lanes came and brought a true flag. */
+    uint32_t *barrier_name, *barrier_count;
+    uint8_t *barrier_flag;
+    uint32_t *barrier_came, *barrier_yes;
 
     /* For lanes that work together: whether a warp's instruction has to wait for lanes that it names, in vain; and the
      * products of mma.sync. */
@@ -89,8 +96,9 @@ struct segment {
     const struct group *groups;
     int32_t site_count, request_count, group_count;
     int32_t number; /* its place among all segments of the kernel */
-    int32_t after;  /* what comes when its lanes have run */
-    int64_t value;  /* the lanes that bar.warp.sync names; how many groups of copies may stay under way, -1 for none */
+    int32_t after, after_guarded; /* what comes when its lanes have run, and whether it has a predicate */
+    int64_t value; /* the lanes that bar.warp.sync names; how many groups of copies may stay under way, -1 for none; how
+                      a barrier with a name is */
 };
 
 struct block {
@@ -107,6 +115,7 @@ struct kernel {
     int32_t granule_shift; /* shared memory is watched in granules of 1 << granule_shift bytes */
     int32_t group_rows, request_memos, group_memos, segment_total;
     int32_t collective; /* any of its blocks is */
+    int32_t named;      /* it has barriers other than __syncthreads() */
 };
 extern EXPORTED const struct kernel ladder_kernel; /* in a kernel's library */
 

@@ -286,6 +286,17 @@ def _bfind(lane: Lane, i: Instruction) -> None:
     lane.write(i.operands[0], f"find_bit({text}, {kind.bits}, {shift})", kind_of("u32"))
 
 
+_RESULTS = {
+    "popc": "m->barrier_yes[t]",
+    "and": "m->barrier_yes[t] == m->barrier_came[t]",
+    "or": "m->barrier_yes[t] > 0",
+}
+
+
+def _barrier_result(lane: Lane, i: Instruction) -> None:
+    lane.write(i.operands[0], _RESULTS[i.parts[1]], kind_of("u32" if i.parts[1] == "popc" else "pred"))
+
+
 def _nothing(_lane: Lane, _: Instruction) -> None:
     """Fences and hints: lanes already see each other's accesses in program order."""
 
@@ -299,6 +310,7 @@ HANDLERS: dict[str, Handler] = {
     "add": _simple("{0} + {1}", floats="{0} + {1}", wraps=True),
     "and": _simple("{0} & {1}"),
     "atom": atomic,
+    "barrier_result": _barrier_result,
     "bfe": _slice,
     "bfi": _slice,
     "bfind": _bfind,

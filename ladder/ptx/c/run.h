@@ -66,6 +66,21 @@ struct log {
 
 enum { PASSED_LOGS = 16 };
 
+/* The last access of a kind to a granule, in kernels with named barriers: in which epoch of its warp, counted from 1,
+ * and by which thread, or SEVERAL of the warp. */
+struct tick {
+    int32_t epoch, thread;
+};
+
+/* A barrier with a name: the warps that came and those of them that wait, the threads that it waits for (0 while nobody
+ * came), how many lanes came and brought a true flag, and what they know of each warp's epochs. */
+enum { NAMES = 16 };
+struct barrier {
+    uint32_t arrived, waiting, came, yes;
+    int64_t wanted;
+    int32_t known[WARP];
+};
+
 /* The copies that a segment once issued off one address and that are under way. */
 struct copy {
     const struct segment *segment;
@@ -113,6 +128,14 @@ struct run {
     struct copy *copies;
     int32_t copy_count, copy_capacity;
     int32_t *committed; /* [thread] groups of copies so far */
+
+    /* Barriers with names */
+    struct barrier barriers[NAMES];
+    uint32_t released;       /* warps whose barrier is over */
+    int32_t rest_at[WARP];   /* [warp] the basic block where parked lanes will go on */
+    int32_t *know;           /* [warp][warp] */
+    struct tick *ticks;      /* [granule][1 + 2 warps] */
+    int32_t any_updates;     /* whether there has been an atomic in shared memory */
 };
 
 static inline const uint64_t *addresses_of(const struct run *r, int32_t group)

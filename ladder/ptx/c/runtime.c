@@ -2,8 +2,8 @@
  *
  * Nothing here explains a fault. Whoever finds one, or something like one, returns SUSPECT, and the numpy engine runs
  * the launch again to say what it was. Only an endless loop is named here: numpy would take minutes to get there. */
+#include "barriers.h"
 #include "count.h"
-#include "groups.h"
 #include "product.h"
 #include "watch.h"
 
@@ -26,9 +26,11 @@ struct launch {
 /* What a segment ends in. */
 static int come_after(struct run *r, const struct segment *s)
 {
-    if (s->after == SYNC_WARPS) return sync_warps(r, (uint32_t)s->value);
-    if (s->after == AWAIT_COPIES) return await_copies(r, s->value);
-    commit_copies(r);
+    const uint32_t *const lanes = s->after_guarded ? r->machine.after_lanes : r->active;
+    if (s->after == SYNC_WARPS) return sync_warps(r, lanes, (uint32_t)s->value);
+    if (s->after == AWAIT_COPIES) return await_copies(r, lanes, s->value);
+    if (s->after == ARRIVE) return arrive(r, lanes, s->value);
+    commit_copies(r, lanes);
     return 0;
 }
 
@@ -40,6 +42,7 @@ static int32_t run_segment(struct run *r, const struct segment *s, const uint16_
             memset(m->group_mask + (int64_t)g * r->warps, 0, (size_t)r->warps * sizeof *m->group_mask);
         m->group_space[g] = m->group_buffer[g] = -1;
     }
+    if (s->after_guarded) memset(m->after_lanes, 0, (size_t)r->warps * sizeof *m->after_lanes);
     const int32_t taken = s->code ? s->code(m, who, count) : 0;
     if (taken < 0) return SUSPECT;
     if (r->counting && s->request_count) count_segment(r, s);
@@ -74,9 +77,13 @@ static int32_t run_to_barrier(struct run *r, int64_t *steps)
         else if (b->end == BRANCH)
             send(r, b->target, r->active);
         else if (b->end == BARRIER) {
-            if (r->parked_at >= 0 && r->parked_at != index + 1) return SUSPECT; /* they will never meet */
+            if (r->parked_at >= 0 && r->parked_at != index + 1 && !r->kernel->named)
+                return SUSPECT; /* they will never meet */
             r->parked_at = index + 1;
-            for (int32_t warp = 0; warp < r->warps; ++warp) r->parked[warp] |= r->active[warp];
+            for (int32_t warp = 0; warp < r->warps; ++warp) {
+                r->parked[warp] |= r->active[warp];
+                if (r->active[warp]) r->rest_at[warp] = index + 1;
+            }
         }
     }
     return 0;
@@ -98,6 +105,38 @@ static void enter(struct run *r, int64_t number)
     r->copy_count = 0;
 }
 
+/* Run a threadblock that has barriers with names, from where its lanes are parked: those go on whose barrier is over. */
+static int32_t run_named(struct run *r, int64_t *steps)
+{
+    const int32_t agents = r->order == LOCKSTEP ? 1 : r->warps;
+    memset(r->barriers, 0, sizeof r->barriers);
+    memset(r->know, 0, (size_t)(r->warps * r->warps) * sizeof *r->know);
+    memset(r->rest_at, 0, sizeof r->rest_at);
+    r->released = ~0u;
+    for (;;) {
+        uint32_t left = 0, mine[WARP] = {0};
+        for (int32_t warp = 0; warp < r->warps; ++warp) left |= r->parked[warp];
+        if (!left) break;
+        settle(r);
+        const uint32_t going = r->released;
+        if (!going) return SUSPECT; /* nobody else will come */
+        r->released = 0;
+        for (int32_t agent = 0; agent < agents; ++agent) {
+            const int32_t turn = r->order == WARP_SERIAL_REVERSED ? agents - 1 - agent : agent;
+            for (int32_t warp = 0; warp < r->warps; ++warp) {
+                if (!(going >> warp & 1 && r->parked[warp]) || (agents > 1 && warp != turn)) continue;
+                mine[warp] = r->parked[warp], r->parked[warp] = 0;
+                send(r, r->rest_at[warp], mine);
+                mine[warp] = 0;
+            }
+            const int32_t failed = run_to_barrier(r, steps);
+            if (failed) return failed;
+        }
+    }
+    ++r->epoch;
+    return 0;
+}
+
 static int32_t run_threadblock(struct run *r, int64_t number)
 {
     const int32_t agents = r->order == LOCKSTEP ? 1 : r->warps, threads = r->kernel->threads;
@@ -107,6 +146,10 @@ static int32_t run_threadblock(struct run *r, int64_t number)
     enter(r, number);
     for (int32_t warp = 0; warp < r->warps; ++warp)
         coming[warp] = threads - warp * WARP >= WARP ? ~0u : (1u << (threads - warp * WARP)) - 1;
+    if (r->kernel->named) {
+        memcpy(r->parked, coming, (size_t)r->warps * sizeof *coming);
+        return run_named(r, &steps);
+    }
     while (start >= 0) {
         r->parked_at = -1;
         if (begin_epoch(r)) return SUSPECT;
@@ -144,7 +187,9 @@ EXPORTED void ladder_close(struct run *r)
     void *const mine[] = {
         m->shared, m->local, m->lanes, m->taken, m->address, m->group_mask, m->group_space, m->group_buffer,
         r->everyone, r->who, r->ready, r->pending, r->active, r->parked, r->memos, r->recents, r->written, r->fresh,
-        r->proofs, r->log.words, r->last_entry, r->warp_time, r->shadows, r->committed};
+        r->proofs, r->log.words, r->last_entry, r->warp_time, r->shadows, r->committed,
+        r->know, r->ticks, m->after_lanes, m->barrier_name, m->barrier_count, m->barrier_flag, m->barrier_came,
+        m->barrier_yes};
     for (size_t i = 0; i < sizeof mine / sizeof *mine; ++i) free(mine[i]);
     for (int32_t how = 0; how < TOUCHES; ++how) {
         free(r->touched[how]), free(r->touched_words[how]);
@@ -195,6 +240,14 @@ EXPORTED struct run *ladder_open(const struct kernel *k, const struct launch *la
     r->warp_time = table(&complete, warps, sizeof *r->warp_time);
     r->shadows = table(&complete, r->granules, sizeof *r->shadows);
     r->committed = table(&complete, k->threads, sizeof *r->committed);
+    r->know = table(&complete, warps * warps, sizeof *r->know);
+    r->ticks = table(&complete, k->named ? r->granules * (1 + 2 * warps) : 0, sizeof *r->ticks);
+    m->after_lanes = table(&complete, warps, sizeof *m->after_lanes);
+    m->barrier_name = table(&complete, warps * WARP, sizeof *m->barrier_name);
+    m->barrier_count = table(&complete, warps * WARP, sizeof *m->barrier_count);
+    m->barrier_flag = table(&complete, warps * WARP, sizeof *m->barrier_flag);
+    m->barrier_came = table(&complete, warps * WARP, sizeof *m->barrier_came);
+    m->barrier_yes = table(&complete, warps * WARP, sizeof *m->barrier_yes);
     r->epoch = 1;
     m->active = r->active;
     m->misses = misses, m->multiply_f32 = multiply_f32, m->multiply_f16 = multiply_f16;

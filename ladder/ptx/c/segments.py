@@ -1,6 +1,7 @@
 """Basic blocks -> segments: stretches that one lane can run through before the next lane does.
 
-A lane loop ends where the runtime takes a hand, at ``bar.warp.sync`` and where copies are committed or waited for;
+A lane loop ends where the runtime takes a hand: at ``bar.warp.sync``, at barriers with names, and where copies are
+committed or waited for;
 before a second atomic (an atomic takes its lanes in order); before copies, if shared memory has been accessed (copies
 come first in what is logged of a segment); and where a block is too long for a C compiler to like it. Values that are
 needed beyond are kept lane by lane; within a segment they are C variables.
@@ -20,13 +21,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ladder.errors import UnsupportedPtxError
+from ladder.ptx.barriers import barrier_kind
 from ladder.ptx.emit import SPECIAL
 from ladder.ptx.opcodes_warp import COLLECTIVES
 from ladder.ptx.program import Block, Program
 from ladder.ptx.site import Site
 from ladder.ptx.syntax import Address, Immediate, Instruction, Register, destinations, registers_of, sources
 
-__all__ = ["AFTER", "Group", "Segment", "is_copy", "split"]
+__all__ = ["Group", "Segment", "is_copy", "split"]
 
 LONGEST = 1500
 """Instructions of a segment. gcc's time grows faster than the length of a function; a register tile's mainloop fits."""
@@ -34,9 +36,7 @@ LONGEST = 1500
 MOST_TOGETHER = 100
 """The same for instructions that lanes execute together, each of which is a loop over them."""
 
-AFTER = ("bar.warp.sync", "cp.async.commit_group", "cp.async.wait_group", "cp.async.wait_all")
-"""Opcodes that the runtime serves, for all lanes that have run a segment."""
-
+_AFTER = ("bar.warp.sync", "cp.async.commit_group", "cp.async.wait_group", "cp.async.wait_all")
 _ATOMIC = frozenset(["atom", "red"])
 _ACCESSES = _ATOMIC | {"ld", "st"}
 _NOT_SHARED = frozenset(["global", "local", "param"])
@@ -82,8 +82,8 @@ class Segment:
         start: number of its first instruction in the function.
         together: lanes of a warp run it together.
         branch: predicate register of the block's end and whether it is negated; None but in a block's last segment.
-        after: what the runtime does when its lanes have run, one of :data:`AFTER`; empty when nothing.
-        value: the lanes that ``bar.warp.sync`` names, as bits; the groups of copies that may stay under way, or -1.
+        after: what the runtime does when its lanes have run: ``bar.warp.sync``, a barrier with a name, or a group of
+            copies that is committed or waited for.
         uses: registers that it reads before it has written them, in every lane.
         kept: registers that it writes and that are read later.
         group_of: group number by instruction number.
@@ -94,8 +94,7 @@ class Segment:
     instructions: list[Instruction]
     together: bool = False
     branch: tuple[str, bool] | None = None
-    after: str = ""
-    value: int = 0
+    after: Instruction | None = None
     uses: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)
     groups: list[Group] = field(default_factory=list)
@@ -107,18 +106,20 @@ def split(program: Program) -> list[list[Segment]]:
     """The segments of each basic block, analysed.
 
     Raises:
-        UnsupportedPtxError: barriers with names, a ``bar.warp.sync`` whose lanes are known at run time only.
+        UnsupportedPtxError: a ``bar.warp.sync`` whose lanes are known at run time only.
     """
-    if program.named_barriers:
-        raise UnsupportedPtxError(f"{program.function.name}: barriers with names, in C")
     names = {slot: name for name, slot in program.slots.items()}
     constants = _constants(program)
     site_at = {site.index: site for site in program.sites}
     out = []
     for index, block in enumerate(program.blocks):
         segments = _cut(program, block)
-        for segment in (s for s in segments if s.together):
-            segment.instructions = [_with_constants(i, constants) for i in segment.instructions]
+        for segment in segments:
+            if segment.together:
+                segment.instructions = [_with_constants(i, constants) for i in segment.instructions]
+            if segment.after is not None:
+                segment.after = _with_constants(segment.after, constants)
+                _refuse_run_time_members(program, segment.after)
         if block.guard is not None:
             segments[-1].branch = (names[block.guard[0]], block.guard[1])
         _flow(segments, _registers(_live_out(program, index), names))
@@ -146,11 +147,14 @@ def _with_constants(instruction: Instruction, constants: Mapping[str, Immediate]
 
 
 def _cut(program: Program, block: Block) -> list[Segment]:
-    body = block.instructions[:-1] if block.end != "fall" else block.instructions
+    is_barrier = block.end == "bar" and program.named_barriers
+    body = block.instructions if block.end == "fall" or is_barrier else block.instructions[:-1]
     segments = [Segment(block.start, [])]
     for number, instruction in enumerate(body, block.start):
-        if instruction.op.startswith(AFTER):
-            _end(program, segments[-1], instruction)
+        if instruction.op.startswith(_AFTER) or barrier_kind(instruction):
+            if segments[-1].together:
+                segments.append(Segment(number, []))
+            segments[-1].after = instruction
             segments.append(Segment(number + 1, []))
         else:
             if _must_part(segments[-1], instruction):
@@ -162,13 +166,10 @@ def _cut(program: Program, block: Block) -> list[Segment]:
     return segments
 
 
-def _end(program: Program, segment: Segment, instruction: Instruction) -> None:
-    """Let a segment end in what the runtime does."""
-    (operand,) = instruction.operands or (Immediate(-1),)
-    if instruction.guard or not isinstance(operand, Immediate):
+def _refuse_run_time_members(program: Program, instruction: Instruction) -> None:
+    if instruction.op.startswith("bar.warp.sync") and not isinstance(instruction.operands[0], Immediate):
         where = program.function.where(instruction)
-        raise UnsupportedPtxError(f"{where}: PTX `{instruction.op}`: a predicate or a mask in a register, in C")
-    segment.after, segment.value = next(name for name in AFTER if instruction.op.startswith(name)), operand.value
+        raise UnsupportedPtxError(f"{where}: PTX `{instruction.op}`: a mask that is known at run time only, in C")
 
 
 def _must_part(segment: Segment, instruction: Instruction) -> bool:
@@ -218,7 +219,7 @@ def _flow(segments: list[Segment], live: set[str]) -> None:
         written: set[str] = set()
         surely: set[str] = set()
         for instruction in segment.instructions:
-            read = {name for operand in sources(instruction) for name in registers_of(operand)}
+            read = _read_by(instruction)
             new = {name for operand in destinations(instruction) for name in registers_of(operand)}
             if instruction.guard:
                 # A predicated write leaves the old value in the other lanes.
@@ -228,9 +229,16 @@ def _flow(segments: list[Segment], live: set[str]) -> None:
             written |= new
         if segment.branch is not None:
             uses |= {segment.branch[0]} - surely
+        if segment.after is not None:
+            guard = () if segment.after.guard is None else segment.after.guard[:1]
+            uses |= {*_read_by(segment.after), *guard} - surely
         segment.uses = uses - SPECIAL
         segment.kept = written & live
         live = segment.uses | (live - surely)
+
+
+def _read_by(instruction: Instruction) -> set[str]:
+    return {name for operand in sources(instruction) for name in registers_of(operand)}
 
 
 def _group(segment: Segment, site_at: Mapping[int, Site]) -> None:

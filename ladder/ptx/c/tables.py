@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from ladder.ptx.c.afterwards import after_row
 from ladder.ptx.c.segments import Segment
 from ladder.ptx.site import Site
 
@@ -17,13 +18,6 @@ _ACCESSES = {
     "copy": "COPY",
     "red": "REDUCE",
     "atom": "ATOMIC",
-}
-_AFTER = {
-    "": "NOTHING",
-    "bar.warp.sync": "SYNC_WARPS",
-    "cp.async.commit_group": "COMMIT_COPIES",
-    "cp.async.wait_group": "AWAIT_COPIES",
-    "cp.async.wait_all": "AWAIT_COPIES",
 }
 _WATCHED = frozenset(["shared", "generic"])
 _BANK_BYTES = 4
@@ -80,7 +74,7 @@ class Tables:
                 self.texts.append(array(f"struct {kind}", name, [f"{{{text}}}" for text in rows]))
             row.append(name if rows else "0")
         row += [str(len(rows)) for rows in kinds.values()]
-        row += [str(number), _AFTER[segment.after], str(segment.value)]
+        row += [str(number), *after_row(segment.after)]
         return f"{{{', '.join(row)}}}"
 
 
