@@ -7,8 +7,8 @@
 //
 // Removes   the FP32 units as the limit: mma.sync m16n8k8 does 1024 multiply-adds an instruction, where FFMA does 32.
 // How       a warp owns 64 x 64 elements of C. Per 8 of k it reads 128 rows and columns of 8 words, 32 wavefronts, for
-//           32 products; a warp tile of 64 x 32 would read 24 for 16 and fill the data pipe before the tensor cores. To
-//           TF32 costs two instructions a word, in registers. cp.async keeps STAGES - 1 k-tiles under way.
+//           32 products; a warp tile of 64 x 32 would read 24 for 16, which takes the data pipe about as long as the
+//           tensor cores. Rounding to TF32 is two instructions a word. cp.async keeps STAGES - 1 k-tiles under way.
 // Leaves    13 bits of each operand, which rung 14 brings back; and mma.sync itself, which reads both operands from
 //           registers and reaches some 60 % of what wgmma does from shared memory on sm_90.
 // Source    NVIDIA A100 Tensor Core GPU Architecture, 2020; fragments as in the PTX ISA, mma.m16n8k8; the multistage
@@ -65,7 +65,8 @@ tensor_tf32(const float* __restrict__ A, const float* __restrict__ B, float* __r
   // Banks. Rows begin a multiple of 16 words apart, so a word's place in its row depends on the row. As: ldmatrix reads
   // 16-byte chunks of equal k in 8 rows, and the chunks of each row are permuted such that these 8 cover all 32 banks.
   // Bs: a half warp reads 8 bytes a lane, four neighbouring pairs of columns in four rows, and each row is turned by 8
-  // words more, so that these 16 cover all banks. Every 128 bytes are one wavefront, for the copies as well.
+  // words more, so that these 16 cover all banks. Every 128 bytes that are read take one wavefront; the copies of 16
+  // bytes pass the data pipe by, and those of one word do not meet either.
   auto place_a = [](unsigned row, unsigned k) { return row * BK + (k ^ (row * BK / 32 % (BK / 4) * 4)); };
   auto place_b = [](unsigned k, unsigned col) { return k * BN + (col ^ (k % 4 * 8)); };
 

@@ -88,7 +88,8 @@ split_mma(const float* __restrict__ A, const float* __restrict__ B, float* __res
   // Banks. Rows begin a multiple of 16 words apart, so a word's place in its row depends on the row. As: ldmatrix reads
   // 16-byte chunks of equal k in 8 rows, and the chunks of each row are permuted such that these 8 cover all 32 banks.
   // Bs: a half warp reads 8 bytes a lane, four neighbouring pairs of columns in four rows, and each row is turned by 8
-  // words more, so that these 16 cover all banks. Every 128 bytes are one wavefront, for the copies as well.
+  // words more, so that these 16 cover all banks. Every 128 bytes that are read take one wavefront; the copies of 16
+  // bytes pass the data pipe by, and those of one word do not meet either.
   auto place_a = [](unsigned row, unsigned k) { return row * BK + (k ^ (row * BK / 32 % (BK / 4) * 4)); };
   auto place_b = [](unsigned k, unsigned col) { return k * BN + (col ^ (k % 4 * 8)); };
 
