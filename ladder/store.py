@@ -293,6 +293,8 @@ def _run_from_json(data: Mapping[str, Any]) -> Run:
 
 _PIPE = ("wavefronts_ld", "wavefronts_st", "requests_ld", "requests_st")
 _GLOBAL_PIPE = ("global_wavefronts", "global_requests")
+_EMULATED_PIPE = ("fetch_wavefronts", "other_wavefronts")
+"""Written when there are any."""
 
 
 def _traffic_to_json(traffic: Traffic) -> dict[str, Any]:
@@ -300,6 +302,8 @@ def _traffic_to_json(traffic: Traffic) -> dict[str, Any]:
     for level, names in (("shared", _PIPE), ("sm", _GLOBAL_PIPE)):
         if level in out:
             out[level] |= {name: getattr(traffic, name) for name in names}
+    if "sm" in out:
+        out["sm"] |= {name: count for name in _EMULATED_PIPE if (count := getattr(traffic, name))}
     if traffic.wavefronts_per_request is not None and "shared" in out:
         out["shared"]["wavefronts_per_request"] = traffic.wavefronts_per_request
     return out
@@ -308,5 +312,5 @@ def _traffic_to_json(traffic: Traffic) -> dict[str, Any]:
 def _traffic_from_json(data: Mapping[str, Any]) -> Traffic:
     levels: dict[Any, Quantity] = {k: Quantity(bytes=v["bytes"], origin=v["origin"]) for k, v in data.items()}
     counts = {name: data.get("shared", {}).get(name, 0) for name in _PIPE}
-    counts |= {name: data.get("sm", {}).get(name, 0) for name in _GLOBAL_PIPE}
+    counts |= {name: data.get("sm", {}).get(name, 0) for name in (*_GLOBAL_PIPE, *_EMULATED_PIPE)}
     return Traffic(levels=levels, **counts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -23,6 +24,7 @@ from ladder.oracle import POISON_BITS
 from ladder.ptx import Buffer, Counters, GlobalMemory, Machine, Order, Program, build, parse
 from ladder.ptx.c import CKernel, CMachine, EngineUnavailableError, SuspectError, compile_program
 from ladder.ptx.replay import replay
+from ladder.sass.pipe import pipe_use
 
 __all__ = ["EmulatedBackend", "Engine"]
 
@@ -135,8 +137,10 @@ class EmulatedBackend:
                 counters=counters,
                 **({} if self._step_limit is None else {"step_limit": self._step_limit}),
             )
+            before = _issued(counters)
             machine.launch(grid=step.grid, block=step.block, smem_bytes=step.smem_bytes)
-            if caches is not None:
+            if counters is not None and caches is not None:
+                _add_idle(counters, kernel, step, blocks=math.prod(step.grid), before=before)
                 caches.end_launch()
         traffic = None if counters is None else counters.traffic()
         damage = _damage(buffers[0], a) or _damage(buffers[1], b)
@@ -166,6 +170,7 @@ class EmulatedBackend:
             def run(counters: Counters, blocks: list[int]) -> None:
                 sampled = machine(memory, arguments, counters=counters)
                 sampled.launch(grid=step.grid, block=step.block, smem_bytes=step.smem_bytes, blocks=blocks)
+                _add_idle(counters, kernel, step, blocks=len(blocks), before=(0, 0, 0))
 
             flop = 0 if step.packs else shape.flop
             return replay(run, memory, grid=step.grid, flop=flop, device=self._device, resident=resident)
@@ -256,6 +261,22 @@ class EmulatedBackend:
                 f"rung {kernel.rung.name}: {total} bytes of shared memory a block; {self._device.name} has {limit}. "
                 f"Use a smaller tile."
             )
+
+
+def _issued(counters: Counters | None) -> tuple[int, int, int]:
+    return (0, 0, 0) if counters is None else (counters.barriers, counters.global_loads, counters.global_stores)
+
+
+def _add_idle(counters: Counters, kernel: Compiled, step: Step, *, blocks: int, before: tuple[int, int, int]) -> None:
+    """Count what the machine code of a launch adds to its PTX in the data pipe."""
+    name = kernel.pack_lowered_name if step.packs else kernel.lowered_name
+    assert name is not None
+    use = pipe_use(kernel.cubin, name, arch=kernel.arch)
+    warps = -(-math.prod(step.block) // 32)
+    barriers, loads, stores = (now - then for now, then in zip(_issued(counters), before, strict=True))
+    counters.idle_wavefronts += use.wavefronts(
+        warps=warps, blocks=blocks, barriers=barriers, loads=loads, stores=stores
+    )
 
 
 def _shape_of(a: F32, b: F32) -> Shape:

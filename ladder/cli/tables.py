@@ -133,7 +133,7 @@ def traffic(runs: Sequence[Run]) -> Columns:
             _Column(head="per request", cells=tuple(row[6] for row in rows), spare=1),
             _text("origin", [row[7] for row in rows], spare=4),
         ),
-        caption="A wavefront is a pass of 128 bytes through the SM's data pipe; global and shared add up to sm.",
+        caption="A wavefront is a pass of 128 bytes through the SM's data pipe; all kinds add up to sm.",
     )
 
 
@@ -146,6 +146,9 @@ def _levels(run: Run) -> Iterator[tuple[str, str, str, str, str, str, str]]:
         quantity = counts.levels.get(level)
         if level == "sm" and counts.global_requests:
             yield "global", "", "", *_pipe(counts.global_wavefronts, counts.global_requests), ""
+            for name, more in (("fetches", counts.fetch_wavefronts), ("other", counts.other_wavefronts)):
+                if more:
+                    yield name, "", "", str(more), "", "", ""
         if quantity is not None:
             pipe = _pipe(*shared) if level == "shared" and shared[1] else ("", "", "")
             yield level, str(quantity.bytes), _number(run.intensity.get(level)), *pipe, quantity.origin

@@ -12,13 +12,11 @@ from typing import Literal
 
 from ladder.errors import InputError
 from ladder.memory.request import BANKS, FULL_WARP, WARP_LANES, WAVEFRONT_BYTES, WORD_BYTES, Offsets, active_lanes
+from ladder.memory.tags import LINE_BYTES, tag_passes
 
-__all__ = ["REDUCTION_WINDOW_BYTES", "Space", "check_space", "group_lanes", "reduction_wavefronts", "wavefronts"]
+__all__ = ["Space", "check_space", "fetching_wavefronts", "group_lanes", "reduction_wavefronts", "wavefronts"]
 
 Space = Literal["shared", "global"]
-
-REDUCTION_WINDOW_BYTES = 4 * WAVEFRONT_BYTES
-"""Lanes of one ``red`` are served together only within such an aligned window: four 128-byte lines."""
 
 
 def check_space(space: str) -> None:
@@ -83,14 +81,42 @@ def wavefronts(
     )
 
 
+def fetching_wavefronts(addresses: Offsets, width_bytes: int, *, active: int = FULL_WARP, missing: int) -> int:
+    """Wavefronts of one warp's global load of which some lines are not in L1.
+
+    Lanes that hit are served together, as ``wavefronts`` says. Lanes on missing lines are served pass by pass of the
+    tags, by the same rule: see :mod:`ladder.memory.tags`. So 32 lines of their own take eight wavefronts where one
+    would serve them from L1, and no more than without a miss where their banks conflict anyway.
+
+    Exact for 180 of the 187 launches of loads that were measured on one SM of an H200, misses and hits mixed, cold L2
+    and warm; the other 7 load one line from 32 warps at once.
+
+    Args:
+        addresses: 32 byte addresses, one a lane, multiples of the width. Unlike banks, tags depend on where they are.
+        width_bytes: bytes a lane accesses: 1, 2, 4, 8 or 16.
+        active: bit l is set when lane l takes part.
+        missing: bit l is set when a sector that lane l needs is not in L1. All lanes of its line then wait for it.
+
+    Raises:
+        InputError: an argument that no warp request can have.
+    """
+    lanes = active_lanes(addresses, width_bytes, active)
+    gone = {address // LINE_BYTES for lane, address in lanes.items() if missing >> lane & 1}
+    parts: defaultdict[int, int] = defaultdict(int)
+    for lane, turn in tag_passes(lanes).items():
+        parts[turn if lanes[lane] // LINE_BYTES in gone else -1] |= 1 << lane
+    return sum(wavefronts(addresses, width_bytes, space="global", active=part) for part in parts.values())
+
+
 def reduction_wavefronts(addresses: Offsets, width_bytes: int = 4, *, active: int = FULL_WARP) -> int:
     """Wavefronts of one warp's ``red.global`` on 4-byte words.
 
-    Unlike a load, lanes on the same word are served one after the other, and lanes are served together only within an
-    aligned window of 512 bytes. So each window costs the largest number of *lanes* that fall in one bank.
+    Unlike a load, lanes on the same word are served one after the other, and so are the passes in which the tags of
+    the lines are looked up (:mod:`ladder.memory.tags`). So each pass costs the largest number of *lanes* that fall in
+    one bank.
 
-    Exact for 101 of 102 patterns that were measured on an H200; the other (two adjacent columns of 16 rows, 33 words
-    apart) cost 9 where this says 8.
+    Exact for 101 of 102 patterns that were measured on an H200, and for all but one of 43 launches that vary distance
+    and pace; that pattern (two adjacent columns of 16 rows, 33 words apart) costs 9 where this says 8.
 
     Args:
         addresses: 32 byte addresses, one a lane, multiples of 4.
@@ -102,10 +128,10 @@ def reduction_wavefronts(addresses: Offsets, width_bytes: int = 4, *, active: in
     """
     check_reduction_width(width_bytes)
     lanes = active_lanes(addresses, width_bytes, active)
-    windows: defaultdict[int, list[int]] = defaultdict(list)
-    for address in lanes.values():
-        windows[address // REDUCTION_WINDOW_BYTES].append(address // WORD_BYTES)
-    return sum(_most_in_a_bank(words) for words in windows.values())
+    words: defaultdict[int, list[int]] = defaultdict(list)
+    for lane, turn in tag_passes(lanes).items():
+        words[turn].append(lanes[lane] // WORD_BYTES)
+    return sum(_most_in_a_bank(together) for together in words.values())
 
 
 def check_reduction_width(width_bytes: int) -> None:

@@ -25,18 +25,14 @@ from ladder.memory.arrays import (
     sort_rows,
     wavefronts_array,
 )
-from ladder.memory.banks import (
-    REDUCTION_WINDOW_BYTES,
-    Space,
-    check_reduction_width,
-    check_space,
-    reduction_wavefronts,
-    wavefronts,
-)
+from ladder.memory.banks import Space, check_reduction_width, check_space, wavefronts
 from ladder.memory.request import BANKS, FULL_WARP, SECTOR_BYTES, WARP_LANES, WORD_BYTES, check_width
 from ladder.memory.sectors import reduction_sectors, sectors
+from ladder.memory.tags import LINE_BYTES, line_gone, tag_passes_array
 
 __all__ = [
+    "fetching_wavefronts_batch",
+    "place_matters",
     "reduction_sectors_batch",
     "reduction_wavefronts_batch",
     "sectors_batch",
@@ -105,6 +101,63 @@ def sectors_batch(addresses: NDArray[np.integer], width_bytes: int, *, active: B
     return _count(addresses, width_bytes, active, _sector_rule(width_bytes))
 
 
+def fetching_wavefronts_batch(
+    addresses: NDArray[np.integer], width_bytes: int, *, active: BoolArray, missing: BoolArray
+) -> IntArray:
+    """``fetching_wavefronts`` of each row: (R, 32) byte addresses, active lanes and missing ones -> (R,) int64.
+
+    Raises:
+        InputError: wrong shape, dtype or width, or a misaligned address.
+    """
+    check_width(width_bytes)
+    filled, _ = _requests(addresses, width_bytes, active)
+    counts = np.zeros(len(filled), np.int64)
+    for start in range(0, len(filled), _ROWS_A_CHUNK):
+        part = slice(start, start + _ROWS_A_CHUNK)
+        rows, lanes = filled[part], active[part]
+        gone = line_gone(rows, missing[part] & lanes) & lanes
+        counts[part] = wavefronts_batch(rows, width_bytes, space="global", active=lanes & ~gone)
+        turn = np.where(gone, tag_passes_array(rows, lanes), -1)
+        for number in range(int(turn.max(initial=-1)) + 1):
+            counts[part] += wavefronts_batch(rows, width_bytes, space="global", active=turn == number)
+    return counts
+
+
+def place_matters(addresses: NDArray[np.integer], width_bytes: int, *, active: BoolArray, reduces: bool) -> BoolArray:
+    """Rows whose count may depend on which lines L1 looks up together, and so on where they are in memory.
+
+    For the others any parting of the lines costs the same: one line, or lines whose banks conflict anyway.
+
+    Args:
+        addresses: (R, 32) byte addresses, multiples of the width where active; a shift of all by 128 changes nothing.
+        width_bytes: bytes a lane accesses; 4 for reductions.
+        active: (R, 32) lanes that take part.
+        reduces: ``red`` rather than loads.
+
+    Returns:
+        (R,) bool.
+    """
+    filled, _ = _requests(addresses, width_bytes, active)
+    if reduces:
+        together = _count(filled, width_bytes, active, _REDUCTION_TOGETHER)
+        return np.asarray(together != _count(filled, width_bytes, active, _REDUCTION_BY_LINES))
+    out = np.zeros(len(filled), np.bool_)
+    several = np.flatnonzero(((filled // LINE_BYTES) != (filled[:, :1] // LINE_BYTES)).any(axis=1))
+    for start in range(0, len(several), _ROWS_A_CHUNK):
+        part = several[start : start + _ROWS_A_CHUNK]
+        rows, left = filled[part], active[part].copy()
+        together = wavefronts_batch(rows, width_bytes, space="global", active=left)
+        apart = np.zeros(len(part), np.int64)
+        while left.any():
+            # One line of each row after the other.
+            first = rows[np.arange(len(part)), left.argmax(axis=1)]
+            line = left & (rows // LINE_BYTES == first[:, None] // LINE_BYTES)
+            apart += wavefronts_batch(rows, width_bytes, space="global", active=line)
+            left &= ~line
+        out[part] = apart != together
+    return out
+
+
 def reduction_wavefronts_batch(
     addresses: NDArray[np.integer], width_bytes: int = 4, *, active: BoolArray | None = None
 ) -> IntArray:
@@ -114,7 +167,16 @@ def reduction_wavefronts_batch(
         InputError: wrong shape, dtype or width, or a misaligned address.
     """
     check_reduction_width(width_bytes)
-    return _count(addresses, width_bytes, active, _REDUCTION_WAVEFRONTS)
+    filled, mask = _requests(addresses, width_bytes, active)
+    lanes = np.ones(filled.shape, np.bool_) if mask is None else mask
+    counts = _count(filled, width_bytes, mask, _REDUCTION_TOGETHER)
+    placed = np.flatnonzero(counts != _count(filled, width_bytes, mask, _REDUCTION_BY_LINES))
+    for start in range(0, len(placed), _ROWS_A_CHUNK):
+        part = placed[start : start + _ROWS_A_CHUNK]
+        rows = filled[part]
+        turn = np.where(lanes[part], tag_passes_array(rows, lanes[part]), -1)
+        counts[part] = sum(_together(rows, turn == number) for number in range(int(turn.max()) + 1))
+    return counts
 
 
 def reduction_sectors_batch(
@@ -263,11 +325,28 @@ def _sector_rule(width_bytes: int) -> _Rule:
     )
 
 
-_REDUCTION_WAVEFRONTS = _Rule(
-    REDUCTION_WINDOW_BYTES,
-    lambda addresses, active: reduction_wavefronts(addresses, active=active),
-    lambda addresses, mask: most_hit(addresses, mask, REDUCTION_WINDOW_BYTES, BANKS),
-)
+def _together(addresses: IntArray, mask: BoolArray | None) -> IntArray:
+    """The most lanes in one bank, wherever their lines are."""
+    return most_hit(addresses & (LINE_BYTES - 1), mask, LINE_BYTES, BANKS)
+
+
+def _by_lines(addresses: IntArray, mask: BoolArray | None) -> IntArray:
+    """The same with each line on its own."""
+    return most_hit(addresses, mask, LINE_BYTES, BANKS)
+
+
+def _alone(array: Callable[[IntArray, BoolArray | None], IntArray]) -> Callable[[IntArray, int], int]:
+    """An array form for one request and its mask's bits."""
+
+    def count(addresses: IntArray, active: int) -> int:
+        mask = (active >> np.arange(WARP_LANES) & 1).astype(np.bool_)
+        return int(array(addresses[None, :], mask[None, :])[0])
+
+    return count
+
+
+_REDUCTION_TOGETHER = _Rule(WORD_BYTES, _alone(_together), _together)
+_REDUCTION_BY_LINES = _Rule(LINE_BYTES, _alone(_by_lines), _by_lines)
 _REDUCTION_SECTORS = _Rule(
     SECTOR_BYTES,
     lambda addresses, active: reduction_sectors(addresses, active=active),

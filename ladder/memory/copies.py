@@ -1,12 +1,13 @@
 """Wavefronts of ``cp.async`` (LDGSTS): copies from global to shared memory that pass by the registers.
 
-The copies of a request are served in groups of 32, 16 or 8 lanes for 4, 8 and 16 bytes, as stores are. Each group reads
-its words from the L1's banks and writes them to shared memory's, one word a bank at a time, and the two overlap: the
-longer of them counts. Lanes are never merged, not even when they name one word. On the global side a request costs one
-more wavefront, whatever it touches.
+``cp.async.cg`` fills shared memory straight from L2 and takes no wavefront of the data pipe. ``cp.async.ca`` goes
+through L1: its lanes are served in groups of 32, 16 or 8 for 4, 8 and 16 bytes, as stores are. Each group reads its
+words from the L1's banks and writes them to shared memory's, one word a bank at a time, the first write with the last
+read. Lanes are never merged, not even when they name one word.
 
-Source: ncu's ``op_ldgsts`` counters on sm_120, in the notes and probes of github.com/cicuvc/nvidia-sass-document;
-exact there wherever sources or destinations are contiguous. ncu counts these wavefronts apart from those of stores.
+Measured on an H200: the 37 launches named ``copy`` in ``bench/results/nvidia-h200/wavefronts.json``; exact for all but
+the 3 whose sources lie on more than four lines that miss. ncu counts these wavefronts neither as loads nor as stores,
+but within ``l1tex__data_pipe_lsu_wavefronts``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def copy_wavefronts_batch(
     reading: NDArray[np.bool_],
     writing: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
-    """Shared-memory wavefronts of each row.
+    """Wavefronts of each row of ``cp.async.ca``.
 
     Args:
         sources: (R, 32) byte addresses in global memory, multiples of the width where ``reading``.
@@ -41,14 +42,16 @@ def copy_wavefronts_batch(
     Returns:
         (R,) int64.
     """
-    return np.maximum(_passes(sources, width_bytes, reading), _passes(targets, width_bytes, writing))
+    reads, writes = _passes(sources, width_bytes, reading), _passes(targets, width_bytes, writing)
+    together: NDArray[np.int64] = (reads + writes - ((reads > 0) & (writes > 0))).sum(axis=1)
+    return together
 
 
 def _passes(places: NDArray[np.int64], width_bytes: int, active: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The most lanes that meet in one bank, added up over the groups of a request."""
+    """The most lanes that meet in one bank, (R, groups of lanes)."""
     slots = _ROUND_BYTES // width_bytes
     group = np.arange(WARP_LANES) // slots
     key = (np.arange(len(places))[:, None] * (WARP_LANES // slots) + group) * slots + places // width_bytes % slots
     met = np.bincount(key[active], minlength=len(places) * WARP_LANES).reshape(len(places), -1, slots)
-    most: NDArray[np.int64] = met.max(axis=2).sum(axis=1)
+    most: NDArray[np.int64] = met.max(axis=2)
     return most

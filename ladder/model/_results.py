@@ -40,8 +40,10 @@ class Quantity:
 class Traffic:
     """Bytes that each level moved for one launch (design: asked, L1 sectors, L2, DRAM, shared and SM wavefronts).
 
-    ``wavefronts_*`` count 128-byte passes through the SM's data pipe; ``requests_*`` warp instructions. Levels that
-    nobody counted are absent from ``levels``.
+    ``wavefronts_*`` count 128-byte passes through the SM's data pipe; ``requests_*`` warp instructions. The emulator
+    tells apart what global requests take for their banks, what they take more for lines that L1 has to fetch
+    (``fetch_wavefronts``), and what is no memory access (``other_wavefronts``); a GPU's counters have all three as
+    ``global_wavefronts``. Levels that nobody counted are absent from ``levels``.
     """
 
     levels: Mapping[Level, Quantity]
@@ -51,6 +53,8 @@ class Traffic:
     requests_st: int = 0
     global_wavefronts: int = 0
     global_requests: int = 0
+    fetch_wavefronts: int = 0
+    other_wavefronts: int = 0
 
     def __post_init__(self) -> None:
         unknown = set(self.levels) - set(LEVELS)
@@ -89,6 +93,8 @@ def added(parts: Sequence[Traffic]) -> Traffic:
         requests_st=sum(part.requests_st for part in parts),
         global_wavefronts=sum(part.global_wavefronts for part in parts),
         global_requests=sum(part.global_requests for part in parts),
+        fetch_wavefronts=sum(part.fetch_wavefronts for part in parts),
+        other_wavefronts=sum(part.other_wavefronts for part in parts),
     )
 
 

@@ -94,6 +94,8 @@ class AsyncCopies:
     def commit(self, mask: Bool | None) -> None:
         """``cp.async.commit_group``: what each lane has issued since its last commit becomes a group."""
         self._groups = self._groups + (1 if mask is None else mask)
+        if self._batch.counters is not None:
+            self._batch.counters.commit(mask)
 
     def wait(self, keep: int | None, mask: Bool | None) -> None:
         """``cp.async.wait_group``: all but each lane's last ``keep`` groups land; None for ``wait_all``."""

@@ -74,6 +74,7 @@ class NamedBarriers:
 
     Attributes:
         released: warps (W, B) whose barrier is over and that may go on; the machine takes them.
+        passed: barriers that are over, all threadblocks together.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class NamedBarriers:
         self._barriers: dict[int, _Barrier] = {}
         self._yes, self._came = np.zeros(self._lanes, np.uint32), np.zeros(self._lanes, np.uint32)
         self.released: Bool = np.zeros(self._shape, np.bool_)
+        self.passed = 0
 
     def arrive(
         self,
@@ -191,6 +193,7 @@ class NamedBarriers:
         """Let the waiting warps of some blocks go, and start the barrier afresh there."""
         if not columns.any():
             return
+        self.passed += int(np.count_nonzero(columns))
         leaving = barrier.waiting & columns
         self.released = self.released | leaving
         lanes = self._warps.spread(leaving)

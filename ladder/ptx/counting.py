@@ -1,7 +1,7 @@
 """Counts of one launch: what each memory instruction asked for and what the memory system moved for it.
 
-Asked bytes, L1 sectors and wavefronts are exact and do not depend on the order in which blocks and warps run. The L2
-and DRAM figures come from a cache model.
+Asked bytes, L1 sectors and wavefronts by banks are exact and do not depend on the order in which blocks and warps run.
+What loads take more because lines are missing, and the L2 and DRAM figures, come from models of the caches.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ladder.memory import (
-    REDUCTION_WINDOW_BYTES,
+    LINE_BYTES,
     SECTOR_BYTES,
     WAVEFRONT_BYTES,
     WORD_BYTES,
+    place_matters,
     reduction_sectors_batch,
     reduction_wavefronts_batch,
     sectors_batch,
@@ -23,7 +24,9 @@ from ladder.memory import (
 )
 from ladder.memory.caches import CacheModel, Caches, Touched
 from ladder.memory.copies import copy_wavefronts_batch
+from ladder.memory.pipe import BARRIER_WAVEFRONTS, COPY_GROUP_WAVEFRONTS, IDLE_WAVEFRONTS
 from ladder.model import Level, Quantity, Traffic
+from ladder.ptx.fetching import fetch_wavefronts
 from ladder.ptx.lanes import Group, Split, groups, rows_of_warps, split
 from ladder.ptx.memory import Buffer
 from ladder.ptx.site import Site
@@ -39,7 +42,14 @@ class Counters:
     """Adds up the traffic of warp requests.
 
     ``enter`` starts a batch of threadblocks and ``leave`` ends it. ``caches`` takes the footprints of the blocks;
-    without one, L2 and DRAM stay uncounted.
+    without one, L2 and DRAM stay uncounted, and so do the wavefronts of missing lines.
+
+    Attributes:
+        barriers: that threadblocks have passed.
+        copy_groups: that warps have committed.
+        global_loads: requests among ``global_requests`` that are loads to registers; the others that are stores are
+            ``global_stores``.
+        idle_wavefronts: what the machine code adds; whoever has it adds them.
     """
 
     def __init__(self, caches: Caches | None = None) -> None:
@@ -50,6 +60,11 @@ class Counters:
         self.shared_requests = {"ld": 0, "st": 0}
         self.global_wavefronts = 0
         self.global_requests = 0
+        self.fetch_wavefronts = 0
+        self.barriers = 0
+        self.copy_groups = 0
+        self.global_loads = self.global_stores = 0
+        self.idle_wavefronts = 0
         self.caches = caches
         self._threads = self._blocks = 0
         self._numbers: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -128,10 +143,12 @@ class Counters:
         mask: NDArray[np.bool_] | None,
         reading: NDArray[np.bool_] | None,
     ) -> None:
-        """The shared side of one ``cp.async``, counted as a store; ``source`` and ``target`` hold their offsets.
+        """The wavefronts of one ``cp.async``; ``source`` and ``target`` hold its offsets.
 
-        The global side is that of a load of the same width, but for its wavefronts: one a request.
+        The rest of its global side is that of a load of the same width. ncu counts no shared request for it.
         """
+        if ".cg" in site.op:
+            return
         width = site.width_bytes
         alike = all(a.shape[1] == 1 for a in (target, mask, reading) if a is not None)
         terms = split(source, self._threads, self._blocks) if alike else None
@@ -149,42 +166,98 @@ class Counters:
         sources, targets = (r.view(np.int64) if r.dtype == np.uint64 else r.astype(np.int64) for r in rows[:2])
         wavefronts = copy_wavefronts_batch(sources, targets, width, reading=rows[2], writing=rows[3])
         times = self._blocks // columns
-        self.shared_wavefronts["st"] += int(wavefronts.sum()) * times
-        self.shared_requests["st"] += int(np.count_nonzero(rows[3].any(axis=1))) * times
+        self.global_wavefronts += int(wavefronts.sum()) * times
+
+    def commit(self, mask: NDArray[np.bool_] | None) -> None:
+        """``cp.async.commit_group`` of some lanes (T, B); None for all."""
+        lanes = np.broadcast_to(True if mask is None else mask, (self._threads, self._blocks))
+        self.copy_groups += int(np.count_nonzero(rows_of_warps(lanes, self._threads).any(axis=1)))
 
     def global_(self, site: Site, address: NDArray[Any], mask: NDArray[np.bool_] | None, buffer: Buffer) -> None:
         """One global-memory instruction whose lanes all fall in ``buffer``."""
         terms = self._terms(address)
         for group in groups(mask, self._threads, self._blocks):
+            everywhere = np.arange(self._blocks) if group.blocks is None else group.blocks
             if terms is None:
-                blocks = self._blocks if group.blocks is None else len(group.blocks)
                 columns = self._columns(address, group) + site.offset
-                self._add(site, self._global_rows(site, columns, group.lanes, blocks), 1)
+                self._fetch(site, buffer, columns, group.lanes, everywhere)
+                self._add(site, self._global_rows(site, columns, group.lanes, len(everywhere)), 1)
                 if self.caches is not None:
                     lanes = slice(None) if group.lanes is None else group.lanes
-                    sectors = (columns[lanes] - buffer.start) // SECTOR_BYTES
-                    self._touch(
-                        site, buffer, sectors, np.arange(self._blocks) if group.blocks is None else group.blocks
-                    )
+                    self._touch(site, buffer, (columns[lanes] - buffer.start) // SECTOR_BYTES, everywhere)
                 continue
             base = (terms.block if group.blocks is None else terms.block[group.blocks]) + site.offset
-            # A reduction is served by 512-byte windows, so its count depends on where in one it starts.
-            residues = base % (REDUCTION_WINDOW_BYTES if site.kind in {"red", "atom"} else SECTOR_BYTES)
+            self._fetch_alike(site, buffer, terms.thread, base, group.lanes, everywhere)
+            # What is looked up together depends on where in its line an access starts, and perhaps on where that is.
+            residues = base % (LINE_BYTES if site.kind in {"red", "atom"} else SECTOR_BYTES)
             for residue in np.unique(residues):
                 here = residues == residue
                 key = (site.kind, site.width_bytes, int(residue), terms.thread.tobytes(), _bytes(group.lanes))
                 found = self._known.get(key)
                 if found is None:
-                    found = self._global_rows(site, terms.thread[:, None] + residue, group.lanes, 1)
+                    relative = terms.thread[:, None] + residue
+                    placed = site.kind != "ld" and self._placed(site, relative, group.lanes)
+                    found = () if placed else self._global_rows(site, relative, group.lanes, 1)
                     self._remember(key, found)
-                    relative = terms.thread if group.lanes is None else terms.thread[group.lanes]
+                    touched = relative if group.lanes is None else relative[group.lanes]
                     # No access straddles a sector: its width divides 32 and it is aligned.
-                    self._sectors_of[key] = np.unique((relative + residue) // SECTOR_BYTES)
-                self._add(site, found, int(np.count_nonzero(here)))
+                    self._sectors_of[key] = np.unique(touched // SECTOR_BYTES)
+                if found:
+                    self._add(site, found, int(np.count_nonzero(here)))
+                else:
+                    columns = terms.thread[:, None] + base[here]
+                    self._add(site, self._global_rows(site, columns, group.lanes, columns.shape[1]), 1)
                 if self.caches is not None:
-                    blocks_here = np.arange(self._blocks) if group.blocks is None else group.blocks
                     starts = (base[here] - residue - buffer.start) // SECTOR_BYTES
-                    self._touch(site, buffer, self._sectors_of[key][:, None] + starts, blocks_here[here])
+                    self._touch(site, buffer, self._sectors_of[key][:, None] + starts, everywhere[here])
+
+    def _placed(self, site: Site, address: NDArray[np.int64], lanes: NDArray[np.bool_] | None) -> bool:
+        """Whether the cost of an instruction (T, 1) may depend on which lines it names."""
+        reduces = site.kind in {"red", "atom"}
+        if site.kind != "ld" and not (reduces and site.width_bytes == WORD_BYTES):
+            return False
+        rows, active = self._rows(address, lanes, 1)
+        return bool(place_matters(rows, site.width_bytes, active=active, reduces=reduces).any())
+
+    def _fetch_alike(
+        self,
+        site: Site,
+        buffer: Buffer,
+        thread: NDArray[np.int64],
+        base: NDArray[np.int64],
+        lanes: NDArray[np.bool_] | None,
+        blocks: NDArray[np.intp],
+    ) -> None:
+        """``_fetch`` where addresses are ``thread`` (T,) plus ``base`` (B,): most patterns need no look at memory."""
+        if self.caches is None or site.kind != "ld":
+            return
+        residues = base % LINE_BYTES
+        chosen = np.zeros(len(base), np.bool_)
+        for residue in np.unique(residues):
+            key = ("placed", site.width_bytes, int(residue), thread.tobytes(), _bytes(lanes))
+            found = self._known.get(key)
+            if found is None:
+                found = (int(self._placed(site, thread[:, None] + residue, lanes)),)
+                self._remember(key, found)
+            chosen |= (residues == residue) & bool(found[0])
+        if chosen.any():
+            self._fetch(site, buffer, thread[:, None] + base[chosen], lanes, blocks[chosen])
+
+    def _fetch(
+        self,
+        site: Site,
+        buffer: Buffer,
+        address: NDArray[np.int64],
+        lanes: NDArray[np.bool_] | None,
+        blocks: NDArray[np.intp],
+    ) -> None:
+        """Count what a load (T, B) takes for lines that are missing; before it touches them."""
+        if self.caches is None or site.kind != "ld":
+            return
+        loaded = self._touched_of("ld", buffer)
+        self.fetch_wavefronts += fetch_wavefronts(
+            address, lanes, site.width_bytes, start=buffer.start, blocks=blocks, loaded=loaded
+        )
 
     def _global_rows(
         self, site: Site, address: NDArray[np.int64], lanes: NDArray[np.bool_] | None, blocks: int
@@ -198,7 +271,7 @@ class Counters:
             sectors = sectors_batch(rows, width, active=active)
             wavefronts = wavefronts_batch(rows, width, space="global", store=site.kind != "ld", active=active)
         requests = int(np.count_nonzero(active.any(axis=1)))
-        passes = requests if site.kind == "copy" else int(wavefronts.sum())
+        passes = 0 if site.kind == "copy" else int(wavefronts.sum())  # see ``copy``
         return int(np.count_nonzero(active)) * width, int(sectors.sum()), passes, requests
 
     def _add(self, site: Site, found: tuple[int, ...], times: int) -> None:
@@ -206,6 +279,8 @@ class Counters:
         self.asked_bytes += asked
         self.global_wavefronts += wavefronts
         self.global_requests += requests
+        self.global_loads += requests if site.kind == "ld" else 0
+        self.global_stores += requests if site.kind == "st" else 0
         if site.kind in {"ld", "copy"}:
             self.read_sectors += sectors
         else:
@@ -227,10 +302,14 @@ class Counters:
 
     def _touch(self, site: Site, buffer: Buffer, sectors: NDArray[np.int64], blocks: NDArray[np.intp]) -> None:
         """Note the sectors (S, blocks) of ``buffer`` that an instruction needs from below or sends there."""
-        key = ({"atom": "red", "copy": "ld"}.get(site.kind, site.kind), buffer.first_sector)
+        kind = {"atom": "red", "copy": "ld"}.get(site.kind, site.kind)
+        self._touched_of(kind, buffer).add(blocks, sectors)
+
+    def _touched_of(self, kind: str, buffer: Buffer) -> PairSet:
+        key = (kind, buffer.first_sector)
         if key not in self._touched:
             self._touched[key] = PairSet(self._blocks, buffer.sectors)
-        self._touched[key].add(blocks, sectors)
+        return self._touched[key]
 
     def _remember(self, key: tuple[Any, ...], found: tuple[int, ...]) -> None:
         if len(self._known) >= _REMEMBERED:
@@ -241,11 +320,17 @@ class Counters:
     def traffic(self) -> Traffic:
         """The traffic so far; L2 and DRAM only with a cache model, and labelled modelled."""
         wavefronts = sum(self.shared_wavefronts.values())
+        other = (
+            self.idle_wavefronts * IDLE_WAVEFRONTS
+            + self.barriers * BARRIER_WAVEFRONTS
+            + self.copy_groups * COPY_GROUP_WAVEFRONTS
+        )
+        pipe = wavefronts + self.global_wavefronts + self.fetch_wavefronts + other
         levels: dict[Level, Quantity] = {
             "asked": Quantity(bytes=self.asked_bytes, origin="emulated"),
             "l1": Quantity(bytes=(self.read_sectors + self.write_sectors) * SECTOR_BYTES, origin="emulated"),
             "shared": Quantity(bytes=wavefronts * WAVEFRONT_BYTES, origin="emulated"),
-            "sm": Quantity(bytes=(wavefronts + self.global_wavefronts) * WAVEFRONT_BYTES, origin="emulated"),
+            "sm": Quantity(bytes=pipe * WAVEFRONT_BYTES, origin="modelled" if self.fetch_wavefronts else "emulated"),
         }
         if isinstance(self.caches, CacheModel):
             below = self.caches.dram_read_sectors + self.caches.dram_write_sectors
@@ -262,6 +347,8 @@ class Counters:
             requests_st=self.shared_requests["st"],
             global_wavefronts=self.global_wavefronts,
             global_requests=self.global_requests,
+            fetch_wavefronts=self.fetch_wavefronts,
+            other_wavefronts=other,
         )
 
 

@@ -108,6 +108,7 @@ class Machine:
                     self.counters.enter(batch.threads, batch.numbers)
                 _Run(batch, self.step_limit).to_the_end(self._agents(batch.threads))
                 if self.counters is not None:
+                    self.counters.barriers += batch.barriers.passed
                     self.counters.leave()
 
     def _agents(self, threads: int) -> list[_Agent]:
@@ -250,6 +251,7 @@ class _Run:
         for lanes in waiting.values():
             arrived |= lanes.any(axis=0)
         self.batch.shared.close(arrived)
+        self.batch.barriers.passed += int(np.count_nonzero(arrived))
         for agent in agents:
             agent.ready, agent.parked = agent.parked, {}
 

@@ -113,6 +113,8 @@ def replay(
         requests_st=all_blocks(total.requests_st),
         global_wavefronts=all_blocks(total.global_wavefronts),
         global_requests=all_blocks(total.global_requests),
+        fetch_wavefronts=all_blocks(total.fetch_wavefronts),
+        other_wavefronts=all_blocks(total.other_wavefronts),
     )
 
 

@@ -31,9 +31,19 @@ class PairSet:
         self._few.append(keys)
         self._count += len(keys)
         if self._count > self._shape[0] * self._shape[1] // _DENSE:
+            self._to_map()
+
+    def has(self, block: NDArray[np.intp], sector: Int) -> NDArray[np.bool_]:
+        """Which pairs of two arrays that broadcast together are in the set."""
+        return np.asarray(self._to_map()[block, sector])
+
+    def _to_map(self) -> NDArray[np.bool_]:
+        if self._map is None:
             self._map = np.zeros(self._shape, np.bool_)
-            self._map.reshape(-1)[np.concatenate(self._few)] = True
+            if self._few:
+                self._map.reshape(-1)[np.concatenate(self._few)] = True
             self._few = []
+        return self._map
 
     def pairs(self) -> tuple[Int, Int]:
         """The blocks and the sectors of all pairs, each once, sorted by block."""

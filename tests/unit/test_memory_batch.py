@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from ladder.errors import InputError
 from ladder.memory import (
     Space,
+    fetching_wavefronts,
+    fetching_wavefronts_batch,
+    place_matters,
     reduction_sectors,
     reduction_sectors_batch,
     reduction_wavefronts,
@@ -65,6 +68,31 @@ def test_reductions_agree(batch: Batch) -> None:
     assert reduction_sectors_batch(addresses, active=active).tolist() == [
         reduction_sectors(row, active=mask) for row, mask in pairs
     ]
+
+
+@given(batch=batches(), data=st.data())
+def test_fetches_agree_and_cost_no_more_where_place_does_not_matter(batch: Batch, data: st.DataObject) -> None:
+    width, addresses, masks = batch
+    missing = [data.draw(st.integers(0, FULL)) & mask for mask in masks]
+    active = mask_array(masks)
+    got = fetching_wavefronts_batch(addresses, width, active=active, missing=mask_array(missing))
+    assert got.tolist() == [
+        fetching_wavefronts(row, width, active=mask, missing=gone)
+        for row, mask, gone in zip(addresses.tolist(), masks, missing, strict=True)
+    ]
+    fixed = ~place_matters(addresses, width, active=active, reduces=False)
+    plain = wavefronts_batch(addresses, width, space="global", active=active)
+    assert (got >= plain).all()
+    assert got[fixed].tolist() == plain[fixed].tolist()
+
+
+@given(batch=batches(), shift=st.integers(0, 1 << 20))
+def test_reductions_whose_place_does_not_matter_cost_the_same_on_other_lines(batch: Batch, shift: int) -> None:
+    _, addresses, masks = batch
+    addresses, active = addresses // 4 * 4, mask_array(masks)
+    fixed = ~place_matters(addresses, 4, active=active, reduces=True)
+    here, there = (reduction_wavefronts_batch(addresses + 128 * lines, active=active) for lines in (0, shift))
+    assert here[fixed].tolist() == there[fixed].tolist()
 
 
 def crowd(rows: int, kind: str) -> NDArray[np.int64]:

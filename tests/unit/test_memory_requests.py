@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ladder.errors import InputError
-from ladder.memory import Space, reduction_sectors, reduction_wavefronts, sectors, wavefronts
+from ladder.memory import (
+    Space,
+    fetching_wavefronts,
+    reduction_sectors,
+    reduction_wavefronts,
+    sectors,
+    tag_bank,
+    wavefronts,
+)
 
 LANES = range(32)
 EVEN = 0x55555555
@@ -128,11 +136,34 @@ def test_reductions_on_one_word_are_served_in_turn() -> None:
     assert reduction_sectors([4 * (lane // 2) for lane in LANES]) == 4
 
 
-def test_reductions_pay_for_each_window_of_512_bytes() -> None:
-    two_rows = [4 * (lane % 16) + lane // 16 * 4160 for lane in LANES]
-    assert wavefronts(two_rows, 4, space="global") == 1
-    assert reduction_wavefronts(two_rows) == 2
-    assert reduction_sectors(two_rows) == sectors(two_rows, 4) == 4
+def test_reductions_pay_for_each_pass_of_the_tags() -> None:
+    rows = [4 * (lane % 4) + lane // 4 * 144 for lane in LANES]
+    assert wavefronts(rows, 4, space="global") == 1
+    assert reduction_wavefronts(rows) == 2
+    assert reduction_wavefronts(rows, active=0xFFFF) == 1
+    assert reduction_sectors(rows) == sectors(rows, 4) == 8
+
+
+def test_lines_that_are_missing_are_fetched_four_at_a_time() -> None:
+    lines = [lane * 132 for lane in LANES]
+    assert wavefronts(lines, 4, space="global") == fetching_wavefronts(lines, 4, missing=0) == 1
+    assert fetching_wavefronts(lines, 4, missing=FULL) == 8
+    assert fetching_wavefronts(lines, 4, missing=1) == fetching_wavefronts(lines, 4, missing=0xF) == 2
+    assert fetching_wavefronts(lines, 4, missing=0x01010101) == 5
+    assert fetching_wavefronts(lines, 4, active=0xF, missing=0xF) == 1
+    column = [lane * 128 for lane in LANES]
+    assert wavefronts(column, 4, space="global") == fetching_wavefronts(column, 4, missing=0x1234) == 32
+
+
+def test_a_line_with_a_missing_sector_is_missing_for_all_its_lanes() -> None:
+    across = [4 + lane * 4 for lane in LANES]
+    assert fetching_wavefronts(across, 4, missing=1 << 31) == 2
+    assert fetching_wavefronts(across, 4, missing=1 | 1 << 31) == fetching_wavefronts(across, 4, missing=FULL) == 1
+
+
+@pytest.mark.parametrize("start", range(0, 4096, 4))
+def test_four_lines_of_an_aligned_window_lie_in_four_tag_banks(start: int) -> None:
+    assert {tag_bank(line) for line in range(start, start + 4)} == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize("width", [0, 3, 12, 32, -4])

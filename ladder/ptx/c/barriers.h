@@ -20,6 +20,7 @@ static int of_warp(const uint32_t *values, uint32_t lanes, uint32_t *value)
 /* The barrier is over: let its warps go, tell them its result, and start it afresh. */
 static void complete(struct run *r, struct barrier *b)
 {
+    ++r->totals.barriers;
     r->released |= b->waiting;
     for (uint32_t warps = b->waiting; warps; warps &= warps - 1)
         for (int32_t thread = __builtin_ctz(warps) * WARP, end = thread + WARP; thread < end; ++thread)

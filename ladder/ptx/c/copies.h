@@ -53,9 +53,11 @@ static int begin_epoch(struct run *r)
 /* cp.async.commit_group: what each of some lanes has issued since its last commit becomes a group. */
 static void commit_copies(struct run *r, const uint32_t *lanes)
 {
-    for (int32_t warp = 0; warp < r->warps; ++warp)
+    for (int32_t warp = 0; warp < r->warps; ++warp) {
+        r->totals.copy_groups += lanes[warp] != 0;
         for (uint32_t left = lanes[warp]; left; left &= left - 1)
             ++r->committed[warp * WARP + __builtin_ctz(left)];
+    }
 }
 
 /* A warp's part of a copy that lands when some lanes wait for all but their last `keep` groups; -1 waits for all. */

@@ -21,7 +21,7 @@ static __attribute__((noinline)) void remember(
     uint64_t origin, int64_t phase)
 {
     int64_t pattern[WARP] = {0};
-    memo->active = active;
+    memo->active = active, memo->asked = memo->placed = 0;
     for (int32_t lane = 0; lane < WARP; ++lane) {
         if (!(active >> lane & 1)) continue;
         memo->relative[lane] = address[lane] - origin;
@@ -30,7 +30,7 @@ static __attribute__((noinline)) void remember(
     memo->wavefronts = count_wavefronts(pattern, q->width, space == SHARED && q->access == LOAD, active);
     if (space != GLOBAL) return;
     memo->sectors = memo->listed = count_sectors(pattern, active, memo->list);
-    if (q->access == COPY) memo->wavefronts = 1;
+    if (q->access == COPY) memo->wavefronts = 0; /* see count_copy */
     if (q->access >= REDUCE && q->width == WORD_BYTES) {
         memo->wavefronts = reduction_wavefronts(pattern, active);
         memo->sectors = reduction_sectors(pattern, active);
@@ -49,8 +49,8 @@ static void touch_all(struct run *r, struct recent *recent, const struct memo *m
     for (int32_t i = 0; i < memo->listed; ++i) touch(r, how, first + memo->list[i]);
 }
 
-/* Passes of one side of a warp's copies; where its addresses begin changes nothing. */
-static int32_t passes_of(
+/* Passes of one side of a warp's copies, by groups of lanes; where its addresses begin changes nothing. */
+static const int32_t *passes_of(
     struct run *r, const struct request *q, int32_t side, int32_t group, int32_t warp, uint32_t active)
 {
     struct memo *const memo = r->memos + ((int64_t)q->memo * r->warps + warp) * WAYS + side;
@@ -59,19 +59,59 @@ static int32_t passes_of(
     if (memo->active != active || !same_lanes(memo->relative, address, start, active)) {
         memo->active = active;
         for (int32_t lane = 0; lane < WARP; ++lane) memo->relative[lane] = address[lane] - start;
-        memo->wavefronts = count_passes((const int64_t *)memo->relative, q->width, active);
+        count_passes((const int64_t *)memo->relative, q->width, active, memo->list);
     }
-    return memo->wavefronts;
+    return memo->list;
 }
 
-/* The shared side of a warp's copies: both sides overlap, and the longer counts. Lanes that fill with zeros do not read. */
+/* A warp's copies through L1: the last pass that reads is the first that writes. Lanes that fill with zeros do not
+ * read. */
 static void count_copy(struct run *r, const struct segment *s, const struct request *q, int32_t warp, uint32_t active)
 {
     const uint32_t reading = lanes_of(r, s, q->source)[warp];
-    const int32_t to = passes_of(r, q, 0, q->group, warp, active);
-    const int32_t from = passes_of(r, q, 1, q->source, warp, reading);
-    r->totals.shared_wavefronts[1] += (int64_t)q->times * (to > from ? to : from);
-    r->totals.shared_requests[1] += q->times;
+    const int32_t *const to = passes_of(r, q, 0, q->group, warp, active);
+    const int32_t *const from = passes_of(r, q, 1, q->source, warp, reading);
+    for (int32_t group = 0; group < q->width / WORD_BYTES; ++group)
+        r->totals.global_wavefronts += (int64_t)q->times * (to[group] + from[group] - (to[group] && from[group]));
+}
+
+/* Where the lanes of a request are. */
+static void place(int64_t *pattern, const uint64_t *address, int64_t offset, uint32_t active)
+{
+    for (; active; active &= active - 1) {
+        const int32_t lane = __builtin_ctz(active);
+        pattern[lane] = (int64_t)(address[lane] + (uint64_t)offset);
+    }
+}
+
+/* Whether a remembered pattern's cost may depend on where it is, for the sector of a line in which it starts here. */
+static int place_of(struct memo *memo, const struct request *q, uint32_t active, uint64_t origin)
+{
+    const uint64_t at = origin + (uint64_t)q->offset;
+    const int32_t bit = 1 << (at >> SECTOR_SHIFT & (LINE_BYTES / 32 - 1));
+    if (!(memo->asked & bit)) {
+        int64_t pattern[WARP];
+        place(pattern, memo->relative, (int64_t)(at & (LINE_BYTES - 1)) + (1 << 30), active);
+        memo->asked |= bit;
+        if (place_matters(pattern, q->width, active, q->access >= REDUCE)) memo->placed |= bit;
+    }
+    return memo->placed & bit;
+}
+
+/* What a load takes because its threadblock has not loaded some of its lines before. */
+static void count_fetch(
+    struct run *r, const struct request *q, const struct memo *memo, uint32_t active, const uint64_t *address,
+    const struct buffer *buffer)
+{
+    int64_t pattern[WARP];
+    uint32_t missing = 0;
+    place(pattern, address, q->offset, active);
+    for (uint32_t left = active; left; left &= left - 1) {
+        const int32_t lane = __builtin_ctz(left);
+        const int64_t sector = ((pattern[lane] - (int64_t)buffer->start) >> SECTOR_SHIFT) + buffer->first_sector;
+        if (!(r->touched[READ][sector >> 6] >> (sector & 63) & 1)) missing |= 1u << lane;
+    }
+    if (missing) r->totals.fetch_wavefronts += fetching_wavefronts(pattern, q->width, active, missing) - memo->wavefronts;
 }
 
 static void count_request(
@@ -79,8 +119,8 @@ static void count_request(
 {
     struct totals *const t = &r->totals;
     const uint64_t *const address = addresses_of(r, q->group) + warp * WARP;
-    /* A shift by a period changes no count: by a bank's word, a sector, or a reduction's window. */
-    const int64_t period = space == SHARED ? WORD_BYTES : 1 << (q->access >= REDUCE ? WINDOW_SHIFT : SECTOR_SHIFT);
+    /* A shift by a period changes no count but what place_of tells of: by a bank's word, a sector, or a line. */
+    const int64_t period = space == SHARED ? WORD_BYTES : 1 << (q->access >= REDUCE ? LINE_SHIFT : SECTOR_SHIFT);
     const int64_t phase = q->offset & (period - 1);
     const uint64_t start = address[__builtin_ctz(active)];
     const uint64_t origin = start & ~(uint64_t)(period - 1);
@@ -94,8 +134,17 @@ static void count_request(
         return;
     }
     t->asked_bytes += (int64_t)q->times * q->width * __builtin_popcount(active);
-    t->global_wavefronts += (int64_t)q->times * memo->wavefronts;
+    const int reduces = q->access >= REDUCE && q->width == WORD_BYTES;
+    int32_t wavefronts = memo->wavefronts;
+    if (reduces && place_of(memo, q, active, origin)) {
+        int64_t pattern[WARP];
+        place(pattern, address, q->offset, active);
+        wavefronts = reduction_wavefronts(pattern, active);
+    }
+    t->global_wavefronts += (int64_t)q->times * wavefronts;
     t->global_requests += q->times;
+    if (q->access == LOAD) t->global_loads += q->times;
+    if (q->access == STORE) t->global_stores += q->times;
     const int reads = q->access == LOAD || q->access == COPY;
     *(reads ? &t->read_sectors : &t->write_sectors) += (int64_t)q->times * memo->sectors;
     if (!r->footprints.per_block[READ]) return;
@@ -103,6 +152,7 @@ static void count_request(
     const int64_t first =
         ((int64_t)(origin - buffer->start + (uint64_t)(q->offset - phase)) >> SECTOR_SHIFT) + buffer->first_sector;
     const enum touch how = reads ? READ : q->access == STORE ? WRITTEN : UPDATED;
+    if (q->access == LOAD && place_of(memo, q, active, origin)) count_fetch(r, q, memo, active, address, buffer);
     touch_all(r, r->recents + (int64_t)s->groups[q->group].memo * r->warps + warp, memo, how, first);
 }
 

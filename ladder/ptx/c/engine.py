@@ -35,6 +35,10 @@ interrupt waits for the end of a call."""
 
 _READ, _UPDATED, _WRITTEN = range(3)
 
+_TOTALS = ("asked_bytes", "read_sectors", "write_sectors", "global_wavefronts", "global_requests")
+_MORE_TOTALS = ("fetch_wavefronts", "barriers", "copy_groups", "global_loads", "global_stores")
+"""Attributes of :class:`Counters` that both engines add to."""
+
 _I32, _I64 = ctypes.c_int32, ctypes.c_int64
 
 
@@ -75,13 +79,10 @@ class _Totals(ctypes.Structure):
     """``struct totals`` of run.h."""
 
     _fields_ = (
-        ("asked_bytes", _I64),
-        ("read_sectors", _I64),
-        ("write_sectors", _I64),
-        ("global_wavefronts", _I64),
-        ("global_requests", _I64),
+        *((name, _I64) for name in _TOTALS),
         ("shared_wavefronts", _I64 * 2),
         ("shared_requests", _I64 * 2),
+        *((name, _I64) for name in _MORE_TOTALS),
         ("thread_instructions", _I64),
         ("endless_block", _I32),
     )
@@ -257,7 +258,7 @@ class CMachine:
         self.thread_instructions += totals.thread_instructions
         if self.counters is None:
             return
-        for name in ("asked_bytes", "read_sectors", "write_sectors", "global_wavefronts", "global_requests"):
+        for name in (*_TOTALS, *_MORE_TOTALS):
             setattr(self.counters, name, getattr(self.counters, name) + getattr(totals, name))
         for position, kind in enumerate(("ld", "st")):
             self.counters.shared_wavefronts[kind] += totals.shared_wavefronts[position]

@@ -10,7 +10,9 @@
 #define WORD_BYTES (1 << WORD_SHIFT)
 #define WAVEFRONT_BYTES (BANKS * WORD_BYTES)
 #define SECTOR_SHIFT 5 /* 32-byte sectors */
-#define WINDOW_SHIFT 9 /* 512-byte windows, in which the lanes of a reduction are served together */
+#define LINE_SHIFT 7 /* 128-byte lines, each of which has a tag */
+#define LINE_BYTES (1 << LINE_SHIFT)
+#define TAG_BANKS 4
 
 /* The most distinct units that some lanes have in one of `columns` columns (unit u lies in column u % columns). */
 static int32_t tallest_column(const int64_t *pattern, int32_t shift, uint32_t active, int32_t columns)
@@ -58,12 +60,11 @@ static int32_t count_wavefronts(const int64_t *pattern, int32_t width, int merge
     return total;
 }
 
-/* Passes of one side of a copy: the most lanes that meet in one bank, in each group of lanes that asks for 128 bytes.
+/* Passes of one side of a copy: the most lanes that meet in one bank, of each group of lanes that asks for 128 bytes.
  * Lanes are never merged. */
-static int32_t count_passes(const int64_t *pattern, int32_t width, uint32_t active)
+static void count_passes(const int64_t *pattern, int32_t width, uint32_t active, int32_t *passes)
 {
     const int32_t columns = WAVEFRONT_BYTES / width, shift = __builtin_ctz((uint32_t)width);
-    int32_t total = 0;
     for (int32_t first = 0; first < WARP; first += columns) {
         int8_t hits[BANKS] = {0}, most = 0;
         for (int32_t lane = first; lane < first + columns; ++lane) {
@@ -71,9 +72,8 @@ static int32_t count_passes(const int64_t *pattern, int32_t width, uint32_t acti
             int8_t *const here = hits + (pattern[lane] >> shift & (columns - 1));
             if (++*here > most) most = *here;
         }
-        total += most;
+        *passes++ = most;
     }
-    return total;
 }
 
 /* Distinct sectors, which `list` receives; no aligned access straddles two. */
@@ -108,10 +108,86 @@ static int32_t count_turns(const int64_t *pattern, uint32_t active, int32_t bloc
     return total;
 }
 
+/* The tag bank of a line. */
+static int32_t tag_bank(uint64_t line)
+{
+    uint64_t high = line >> 2;
+    for (int32_t shift = 24; shift >= 3; shift /= 2) high ^= high >> shift;
+    return (int32_t)((line & 3) ^ (((high ^ high >> 2) & 1) | ((high >> 1 ^ high >> 2) & 1) << 1));
+}
+
+/* The lanes whose lines L1 looks up together, pass by pass: returns how many passes there are. */
+static int32_t tag_passes(const int64_t *pattern, uint32_t active, uint32_t *lanes)
+{
+    int32_t taken[TAG_BANKS] = {0}, count = 0;
+    while (active) {
+        const int64_t line = pattern[__builtin_ctz(active)] >> LINE_SHIFT;
+        const int32_t pass = taken[tag_bank((uint64_t)line)]++;
+        if (pass == count) lanes[count++] = 0;
+        for (uint32_t left = active; left; left &= left - 1) {
+            const int32_t lane = __builtin_ctz(left);
+            if (pattern[lane] >> LINE_SHIFT != line) continue;
+            lanes[pass] |= 1u << lane;
+            active &= ~(1u << lane);
+        }
+    }
+    return count;
+}
+
+/* All lanes on the lines of some lanes. */
+static uint32_t on_lines_of(const int64_t *pattern, uint32_t active, uint32_t some)
+{
+    uint32_t all = 0;
+    for (; some; some &= ~all) {
+        const int64_t line = pattern[__builtin_ctz(some)] >> LINE_SHIFT;
+        for (uint32_t left = active; left; left &= left - 1)
+            if (pattern[__builtin_ctz(left)] >> LINE_SHIFT == line) all |= 1u << __builtin_ctz(left);
+    }
+    return all;
+}
+
+/* Wavefronts of a global load whose lanes `missing` find their sectors gone. */
+static int32_t fetching_wavefronts(const int64_t *pattern, int32_t width, uint32_t active, uint32_t missing)
+{
+    const uint32_t gone = on_lines_of(pattern, active, missing);
+    uint32_t lanes[WARP];
+    const int32_t passes = tag_passes(pattern, active, lanes);
+    int32_t total = count_wavefronts(pattern, width, 0, active & ~gone);
+    for (int32_t pass = 0; pass < passes; ++pass) total += count_wavefronts(pattern, width, 0, lanes[pass] & gone);
+    return total;
+}
+
+/* The most lanes on one bank. */
+static int32_t most_lanes(const int64_t *pattern, uint32_t active)
+{
+    int32_t hits[BANKS] = {0}, most = 0;
+    for (; active; active &= active - 1) {
+        int32_t *const here = hits + (pattern[__builtin_ctz(active)] >> WORD_SHIFT & (BANKS - 1));
+        if (++*here > most) most = *here;
+    }
+    return most;
+}
+
+/* Whether a count may depend on which lines are looked up together: if not, each on its own costs what all do. */
+static int place_matters(const int64_t *pattern, int32_t width, uint32_t active, int reduces)
+{
+    int32_t apart = 0;
+    for (uint32_t left = active; left;) {
+        const uint32_t line = on_lines_of(pattern, left, left & -left);
+        apart += reduces ? most_lanes(pattern, line) : count_wavefronts(pattern, width, 0, line);
+        left &= ~line;
+    }
+    return apart != (reduces ? most_lanes(pattern, active) : count_wavefronts(pattern, width, 0, active));
+}
+
 /* Wavefronts and sectors of a reduction on 4-byte words. */
 static int32_t reduction_wavefronts(const int64_t *pattern, uint32_t active)
 {
-    return count_turns(pattern, active, WINDOW_SHIFT, BANKS);
+    uint32_t lanes[WARP];
+    const int32_t passes = tag_passes(pattern, active, lanes);
+    int32_t total = 0;
+    for (int32_t pass = 0; pass < passes; ++pass) total += most_lanes(pattern, lanes[pass]);
+    return total;
 }
 static int32_t reduction_sectors(const int64_t *pattern, uint32_t active)
 {

@@ -12,6 +12,7 @@ enum touch { READ, UPDATED, WRITTEN, TOUCHES };
 struct totals {
     int64_t asked_bytes, read_sectors, write_sectors, global_wavefronts, global_requests;
     int64_t shared_wavefronts[2], shared_requests[2]; /* loads, all others */
+    int64_t fetch_wavefronts, barriers, copy_groups, global_loads, global_stores;
     int64_t thread_instructions;
     int32_t endless_block; /* the basic block in which the step limit was passed */
 };
@@ -27,6 +28,7 @@ struct footprints {
 struct memo {
     uint32_t active;
     int32_t wavefronts, sectors, listed;
+    int32_t asked, placed; /* a bit for each sector of a line: known whether place matters there; it does */
     uint64_t relative[WARP];
     int32_t list[WARP];
 };

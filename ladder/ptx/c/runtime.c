@@ -167,6 +167,7 @@ static int32_t run_threadblock(struct run *r, int64_t number)
         }
         if (end_epoch(r)) return SUSPECT;
         start = r->parked_at;
+        r->totals.barriers += start >= 0;
         memcpy(coming, r->parked, (size_t)r->warps * sizeof *coming);
     }
     return 0;

@@ -92,6 +92,8 @@ def _requests(members: Iterable[tuple[int, Site]], source_of: Mapping[int, int])
                 width, offset = site.fusion.width_bytes, site.fusion.offset
             # A shift by whole banks changes no count, and all that is no load counts as a store.
             offset %= _BANK_BYTES
+            if site.kind == "copy" and ".cg" in site.op:
+                continue  # takes no wavefront
             if site.kind == "copy":
                 offset, source = 0, source_of[site.index]
             elif site.kind not in {"ld", "ldmatrix"}:
