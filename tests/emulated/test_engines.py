@@ -78,19 +78,15 @@ def test_every_rung_gives_the_same_warp_after_warp(rung: Rung, order: Order) -> 
     assert_rung_is_same(compiled(rung), supported(rung, Shape(m=40, n=33, k=20)), order=order)
 
 
-def test_what_c_does_not_know() -> None:
-    """Every rung that needs nothing beyond ordinary CUDA C runs in C."""
-    unknown = set()
-    for rung in RUNGS:
-        kernel = compiled(rung)
-        program = program_of(kernel.ptx, kernel.lowered_name)
-        try:
-            in_c(program, rung.block)
-        except UnsupportedPtxError:
-            unknown.add(rung.name)
-            asm = ("cp.async", "ldmatrix", "mma", "shfl", "vote", "barrier", "bar.red", "activemask", "redux", "match")
-            assert any(i.op.startswith(asm) for i in program.function.instructions), f"{rung.name} could run in C"
-    assert not unknown & {"naive", "coalesced", "tiled_16", "tiled_32", "tiled_64", "padded", "register_tile"}
+@each_rung
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+def test_c_knows_every_rung_that_numpy_knows(rung: Rung, arch: str) -> None:
+    if rung.min_cc > int(arch.removeprefix("sm_")):
+        return
+    chosen = EmulatedBackend(load_profile("h200").device, engine="c")
+    m, n, k = rung.multiple
+    outcome = chosen.run(compiled(rung, arch), *operands(Shape(m=m, n=n, k=k), specials=False))
+    assert (outcome.damage, chosen.notes) == (None, [])
 
 
 # Control flow, shared memory, faults ----------------------------------------------------------------------------------

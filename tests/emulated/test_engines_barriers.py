@@ -62,6 +62,10 @@ FAULTLESS = {
         int* p = reinterpret_cast<int*>(x); if (t == 0) p[0] = 0; __syncthreads(); atomicAdd(p, t); atomicMax(p + 0, 5);
         sync(4, 96); C[t] = p[0];""",
     "arrival under a predicate": "x[t] = 1; arrive_if(warp == 0); if (warp == 1) { sync(1, 64); C[t] = x[t - 32]; }",
+    "a part of a warp, which it names itself": """
+        x[t] = A[t];
+        if (t % 32 < n) { __syncwarp((1u << n) - 1); C[t] = x[t / 32 * 32 + n - 1 - t % 32]; }
+        sync(1, 96);""",
     "warps for themselves": """
         x[t] = A[t]; __syncwarp(); C[t] = x[t ^ 3]; sync(1, 96); x[t] = 2; sync(2, 96); C[t] += x[95 - t];""",
 }  # fmt: skip
@@ -78,6 +82,11 @@ FAULTS = {
     "nobody comes": ("C[t] = 1; if (warp == 0) sync(1, 64);", "divergent barrier"),
     "half a warp": ("if (t < 16) sync(1, 32); C[t] = 1;", "divergent barrier"),
     "half a warp that waits elsewhere": ("if (t < 16) sync(1, 96); else sync(2, 96); C[t] = 1;", "divergent barrier"),
+    "a part of a warp that names others": ("if (t % 32 < n) __syncwarp((2u << n) - 1); sync(1, 96);", "divergent"),
+    "parts of a warp that disagree": (
+        "if (t % 32 < n) __syncwarp(t % 2 ? (1u << n) - 1 : 0xffff); sync(1, 96);",
+        "divergent warp",
+    ),
     "an odd count": ("sync(1, 40); C[t] = 1;", "invalid barrier"),
     "a count for each lane": ("sync(1, t < 32 ? 96 : 96 + t % 2 * 32); C[t] = 1;", "invalid barrier"),
     "counts that differ": ("sync(1, warp == 2 ? 64 : 96); C[t] = 1;", "invalid barrier"),

@@ -25,7 +25,8 @@ def _what(i: Instruction) -> tuple[str, str]:
     if i.parts[-1] == "commit_group":
         return "COMMIT_COPIES", "0"
     operand = i.operands[0] if i.operands else Immediate(-1)
-    assert isinstance(operand, Immediate)
+    if not isinstance(operand, Immediate):
+        return "SYNC_MEMBERS", "0"
     return ("SYNC_WARPS" if i.parts[0] == "bar" else "AWAIT_COPIES"), str(operand.value)
 
 
@@ -44,6 +45,8 @@ def leave(lane: Lane, i: Instruction) -> list[str]:
     lines = []
     if i.guard is not None:
         lines.append(f"if ({lane.predicate(*i.guard)}) m->after_lanes[t / WARP] |= 1u << t % WARP;")
+    if _what(i)[0] == "SYNC_MEMBERS":
+        lines.append(f"m->members[t] = {lane.read(i.operands[0], kind_of('b32'))};")
     if barrier_kind(i):
         name, count, flag = _operands(i)
         lines.append(f"m->barrier_name[t] = {lane.read(name, kind_of('u32'))};")

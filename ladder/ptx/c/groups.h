@@ -6,6 +6,7 @@
 #define LADDER_GROUPS_H
 
 #include "run.h"
+#include "warps.h"
 
 static void send(struct run *r, int32_t block, const uint32_t *lanes)
 {
@@ -73,12 +74,18 @@ static int misses(const struct machine *m, int32_t warp, uint32_t named, uint32_
     return here & ~named || (named & ~here && named & ~here & alive((const struct run *)m, warp));
 }
 
-/* __syncwarp. */
-static int sync_warps(struct run *r, const uint32_t *lanes, uint32_t members)
+/* __syncwarp of the lanes that `members` names, or each lane itself if that is NULL. */
+static int sync_warps(struct run *r, const uint32_t *lanes, const uint32_t *members)
 {
     for (int32_t warp = 0; warp < r->warps; ++warp) {
         if (!lanes[warp]) continue;
-        if (misses(&r->machine, warp, members, lanes[warp])) return SUSPECT;
+        uint32_t named = members ? *members : 0;
+        if (!members) {
+            const uint32_t *const each = r->machine.members + warp * WARP;
+            if (disagree(each, lanes[warp])) return SUSPECT;
+            for (uint32_t left = lanes[warp]; left; left &= left - 1) named |= each[__builtin_ctz(left)];
+        }
+        if (misses(&r->machine, warp, named, lanes[warp])) return SUSPECT;
         ++r->warp_time[warp];
         ++r->know[warp * r->warps + warp];
     }

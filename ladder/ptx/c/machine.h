@@ -26,7 +26,7 @@ enum access { LOAD, MATRIX, MATRIX_TRANSPOSED, STORE, COPY, REDUCE, ATOMIC };
 static inline int is_read(int32_t access) { return access <= MATRIX_TRANSPOSED; }
 
 enum end { FALL, BRANCH, RETURN, BARRIER };
-enum after { NOTHING, SYNC_WARPS, COMMIT_COPIES, AWAIT_COPIES, ARRIVE };
+enum after { NOTHING, SYNC_WARPS, SYNC_MEMBERS, COMMIT_COPIES, AWAIT_COPIES, ARRIVE };
 enum how { WAITS = 1, HAS_COUNT = 2, HAS_FLAG = 4 }; /* what a barrier with a name is like */
 
 /* One array of global memory: its emulated addresses, and where it lies in this process. */
@@ -54,6 +54,8 @@ struct machine {
     int64_t short_bytes;   /* what copies have filled with zeros instead of reading it */
     const uint32_t *active; /* [warp] lanes that run the segment in hand */
     uint32_t *after_lanes;  /* [warp] those of them that go through what comes after it, if not all */
+
+    uint32_t *members;      /* [thread] the lanes that a lane names for bar.warp.sync, if they are no constant */
 
     /* Barriers with names, [thread] each: what a lane brings there, and how many lanes came and brought a true flag. */
     uint32_t *barrier_name, *barrier_count;

@@ -27,7 +27,9 @@ struct launch {
 static int come_after(struct run *r, const struct segment *s)
 {
     const uint32_t *const lanes = s->after_guarded ? r->machine.after_lanes : r->active;
-    if (s->after == SYNC_WARPS) return sync_warps(r, lanes, (uint32_t)s->value);
+    const uint32_t members = (uint32_t)s->value;
+    if (s->after == SYNC_WARPS) return sync_warps(r, lanes, &members);
+    if (s->after == SYNC_MEMBERS) return sync_warps(r, lanes, NULL);
     if (s->after == AWAIT_COPIES) return await_copies(r, lanes, s->value);
     if (s->after == ARRIVE) return arrive(r, lanes, s->value);
     commit_copies(r, lanes);
@@ -189,7 +191,7 @@ EXPORTED void ladder_close(struct run *r)
         m->shared, m->local, m->lanes, m->taken, m->address, m->group_mask, m->group_space, m->group_buffer,
         r->everyone, r->who, r->ready, r->pending, r->active, r->parked, r->memos, r->recents, r->written, r->fresh,
         r->proofs, r->log.words, r->last_entry, r->warp_time, r->shadows, r->committed,
-        r->know, r->ticks, m->after_lanes, m->barrier_name, m->barrier_count, m->barrier_flag, m->barrier_came,
+        r->know, r->ticks, m->after_lanes, m->members, m->barrier_name, m->barrier_count, m->barrier_flag, m->barrier_came,
         m->barrier_yes};
     for (size_t i = 0; i < sizeof mine / sizeof *mine; ++i) free(mine[i]);
     for (int32_t how = 0; how < TOUCHES; ++how) {
@@ -244,6 +246,7 @@ EXPORTED struct run *ladder_open(const struct kernel *k, const struct launch *la
     r->know = table(&complete, warps * warps, sizeof *r->know);
     r->ticks = table(&complete, k->named ? r->granules * (1 + 2 * warps) : 0, sizeof *r->ticks);
     m->after_lanes = table(&complete, warps, sizeof *m->after_lanes);
+    m->members = table(&complete, warps * WARP, sizeof *m->members);
     m->barrier_name = table(&complete, warps * WARP, sizeof *m->barrier_name);
     m->barrier_count = table(&complete, warps * WARP, sizeof *m->barrier_count);
     m->barrier_flag = table(&complete, warps * WARP, sizeof *m->barrier_flag);

@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ladder.errors import UnsupportedPtxError
 from ladder.ptx.barriers import barrier_kind
 from ladder.ptx.emit import SPECIAL
 from ladder.ptx.opcodes_warp import COLLECTIVES
@@ -103,11 +102,7 @@ class Segment:
 
 
 def split(program: Program) -> list[list[Segment]]:
-    """The segments of each basic block, analysed.
-
-    Raises:
-        UnsupportedPtxError: a ``bar.warp.sync`` whose lanes are known at run time only.
-    """
+    """The segments of each basic block, analysed."""
     names = {slot: name for name, slot in program.slots.items()}
     constants = _constants(program)
     site_at = {site.index: site for site in program.sites}
@@ -119,7 +114,6 @@ def split(program: Program) -> list[list[Segment]]:
                 segment.instructions = [_with_constants(i, constants) for i in segment.instructions]
             if segment.after is not None:
                 segment.after = _with_constants(segment.after, constants)
-                _refuse_run_time_members(program, segment.after)
         if block.guard is not None:
             segments[-1].branch = (names[block.guard[0]], block.guard[1])
         _flow(segments, _registers(_live_out(program, index), names))
@@ -164,12 +158,6 @@ def _cut(program: Program, block: Block) -> list[Segment]:
     if block.guard is not None and segments[-1].together:
         segments.append(Segment(block.start + len(body), []))
     return segments
-
-
-def _refuse_run_time_members(program: Program, instruction: Instruction) -> None:
-    if instruction.op.startswith("bar.warp.sync") and not isinstance(instruction.operands[0], Immediate):
-        where = program.function.where(instruction)
-        raise UnsupportedPtxError(f"{where}: PTX `{instruction.op}`: a mask that is known at run time only, in C")
 
 
 def _must_part(segment: Segment, instruction: Instruction) -> bool:
