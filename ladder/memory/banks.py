@@ -88,8 +88,8 @@ def fetching_wavefronts(addresses: Offsets, width_bytes: int, *, active: int = F
     tags, by the same rule: see :mod:`ladder.memory.tags`. So 32 lines of their own take eight wavefronts where one
     would serve them from L1, and no more than without a miss where their banks conflict anyway.
 
-    Exact for 180 of the 187 launches of loads that were measured on one SM of an H200, misses and hits mixed, cold L2
-    and warm; the other 7 load one line from 32 warps at once.
+    Exact for 177 of the 185 launches of loads that were measured on one SM of an H200, hits and misses mixed; one takes
+    402 where this says 403, and in the other seven 32 warps wait for the same lines.
 
     Args:
         addresses: 32 byte addresses, one a lane, multiples of the width. Unlike banks, tags depend on where they are.
@@ -115,7 +115,7 @@ def reduction_wavefronts(addresses: Offsets, width_bytes: int = 4, *, active: in
     the lines are looked up (:mod:`ladder.memory.tags`). So each pass costs the largest number of *lanes* that fall in
     one bank.
 
-    Exact for 101 of 102 patterns that were measured on an H200, and for all but one of 43 launches that vary distance
+    Exact for 101 of 102 patterns that were measured on an H200, and for all but one of 37 launches that vary distance
     and pace; that pattern (two adjacent columns of 16 rows, 33 words apart) costs 9 where this says 8.
 
     Args:

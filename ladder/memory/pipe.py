@@ -4,8 +4,9 @@ Reads of a thread index, accesses without a lane, barriers and groups of copies 
 through. ncu counts them in ``l1tex__data_pipe_lsu_wavefronts``, under ``mem_shared_op_misc`` and ``mem_lgds``, and so
 do we at level ``sm``.
 
-Measured on an H200: launches of ``cuda_src/probes/wavefronts.cu`` in ``bench/results/nvidia-h200/wavefronts.json``, to
-the last wavefront in every kernel that has an SM to itself. They do not depend on the pattern of any access.
+Measured on an H200, to the last wavefront in every kernel that has an SM to itself, by the launches of
+``cuda_src/probes/wavefronts.cu`` in ``bench/results/nvidia-h200/wavefront-probe.json``. They do not depend on the
+pattern of any access.
 """
 
 from __future__ import annotations

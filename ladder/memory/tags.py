@@ -5,7 +5,8 @@ to the data banks, but each pass with a line that has to be fetched is an access
 their own. A reduction never hits: each of its passes is an access.
 
 Measured on an H200: ``l1tex__t_set_conflicts_pipe_lsu`` and ``l1tex__data_pipe_lsu_wavefronts_mem_lgds`` of the
-launches of ``cuda_src/probes/wavefronts.cu`` in ``bench/results/nvidia-h200/wavefronts.json``. A test compares them.
+launches of ``cuda_src/probes/wavefronts.cu``, which ``bench/results/nvidia-h200/wavefront-probe.json`` holds and the
+tests compare.
 """
 
 from __future__ import annotations
