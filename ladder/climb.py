@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ladder import check as checking
 from ladder.backends import open_backend
 from ladder.backends.base import Backend, Engine, Outcome
+from ladder.backends.emulated import EmulatedBackend
 from ladder.errors import BackendError, CompileError, KernelFaultError, ShapeError, UnsupportedPtxError
 from ladder.geometry import plan
 from ladder.laws import predict
@@ -163,16 +164,27 @@ class Climber:
 
         def climb_job(job: tuple[Rung, Shape]) -> Run:
             rung, shape = job
-            return climb(rung, shape, backend, self.roofs, prove=self.prove, count=self.count, time=self.time)
+            before = len(_notes(backend))
+            row = climb(rung, shape, backend, self.roofs, prove=self.prove, count=self.count, time=self.time)
+            return replace(row, notes=_notes(backend)[before:])
 
         return climb_job
 
 
+def _notes(backend: Backend) -> tuple[str, ...]:
+    """What the emulator has noted so far; a GPU notes nothing."""
+    return tuple(backend.notes) if isinstance(backend, EmulatedBackend) else ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searched:
-    """What came of trying to break one rung: ``skipped`` or ``error`` say why it was not or no longer tried."""
+    """What came of trying to break one rung: ``skipped`` or ``error`` say why it was not or no longer tried.
+
+    ``notes`` are for whoever watches, as those of :class:`ladder.store.Run`.
+    """
 
     tried: int = 0
+    notes: tuple[str, ...] = ()
     skipped: str | None = None
     error: str | None = None
     counterexample: checking.Counterexample | None = None
@@ -207,7 +219,8 @@ class Searcher:
         backend = open_backend(self.backend, self.profile, engine=self.engine)
 
         def search_job(rung: Rung) -> Searched:
-            return self._search(rung, backend)
+            before = len(_notes(backend))
+            return replace(self._search(rung, backend), notes=_notes(backend)[before:])
 
         return search_job
 

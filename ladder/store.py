@@ -44,7 +44,8 @@ class Run:
     """One row: one rung at one shape. ``skipped`` says why it did not run, ``error`` why it broke off.
 
     ``params`` are the template arguments of a rung that ran with others than its declared ones. ``sm_clock_hz`` and
-    ``power_w`` were read while it ran over and over, ``beside`` is what it was timed in turn with.
+    ``power_w`` were read while it ran over and over, ``beside`` is what it was timed in turn with. ``notes`` are for
+    whoever watches it run, and are not kept in a results file.
     """
 
     rung: str
@@ -64,6 +65,7 @@ class Run:
     beside: Beside | None = None
     sm_clock_hz: float | None = None
     power_w: float | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def flop_per_s(self) -> float | None:

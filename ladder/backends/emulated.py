@@ -68,7 +68,7 @@ class EmulatedBackend:
         self._programs: dict[tuple[str, str], Program] = {}
         self._compiled: dict[tuple[str, str, tuple[int, int, int]], CKernel | None] = {}
         self.notes: list[str] = []
-        """Why kernels run on numpy although ``engine`` is ``"auto"``, each reason once."""
+        """Why kernels run on numpy although C was allowed, each reason once."""
 
     @property
     def device(self) -> Device:
@@ -99,7 +99,11 @@ class EmulatedBackend:
         require_aligned(kernel.rung, shifts, fix=f"give offsets that are multiples of {align // 4} elements")
         with contextlib.suppress(SuspectError):
             return self._execute(kernel, a, b, count=count, offsets=offsets, engine=self._engine)
-        return self._execute(kernel, a, b, count=count, offsets=offsets, engine="numpy")
+        outcome = self._execute(kernel, a, b, count=count, offsets=offsets, engine="numpy")
+        self._note(f"{kernel.rung.path.name}: the C engine suspected a fault, which numpy does not find")
+        # It would do so again.
+        self._compiled |= {key: None for key in self._compiled if key[0] == kernel.ptx}
+        return outcome
 
     def _execute(
         self, kernel: Compiled, a: F32, b: F32, *, count: bool, offsets: tuple[int, int, int], engine: Engine
@@ -239,10 +243,13 @@ class EmulatedBackend:
                 if self._engine == "c":
                     raise
                 self._compiled[key] = None
-                note = f"running on numpy, which takes several times as long: {error}"
-                if note not in self.notes:
-                    self.notes.append(note)
+                self._note(str(error))
         return self._compiled[key]
+
+    def _note(self, reason: str) -> None:
+        note = f"running on numpy, which takes several times as long: {reason}"
+        if note not in self.notes:
+            self.notes.append(note)
 
     def _resident(self, kernel: Compiled, program: Program) -> tuple[int, int]:
         """Threadblocks that an SM holds at once, and the L1 that their shared memory leaves it."""

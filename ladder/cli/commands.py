@@ -35,7 +35,7 @@ def climb_rungs(
     rows: dict[int, Run] = {}
     say(session.about)
     try:
-        with Display(len(jobs)) as display:
+        with Display(len(jobs), said=session.about) as display:
 
             def on_start(index: int, job: tuple[Rung, object]) -> None:
                 display.started(index, f"{job[0].name} {job[1]}")
@@ -48,6 +48,8 @@ def climb_rungs(
                     if output is not None:
                         store.save(results, output)
                     display.finished(end.index, f"{run.rung} {run.shape}: {_in_a_line(run)}")
+                    for note in run.notes:
+                        display.note(note)
         if on_gpu:
             results = replace(results, runs=counted(session, results.runs))
             if output is not None:
@@ -65,7 +67,7 @@ def check_rungs(session: Session, start: Searcher) -> int:
     done: dict[int, Searched] = {}
     say(session.about)
     try:
-        with Display(len(session.rungs)) as display:
+        with Display(len(session.rungs), said=session.about) as display:
 
             def on_start(index: int, rung: Rung) -> None:
                 display.started(index, rung.name)
@@ -75,6 +77,8 @@ def check_rungs(session: Session, start: Searcher) -> int:
                     found = end.result or Searched(error=end.failure)
                     done[end.index] = found
                     display.finished(end.index, f"{end.job.name}: {_finding(found)}")
+                    for note in found.notes:
+                        display.note(note)
     except KeyboardInterrupt:
         complain(f"interrupted: {len(done)} of {len(session.rungs)} rungs had been searched")
         return INTERRUPTED

@@ -85,6 +85,8 @@ def _from_emulator(session: Session, jobs: Sequence[Job], reason: str) -> dict[K
                 if got is not None:
                     found[rung.name, shape] = got
                 display.finished(end.index, f"{rung.name} {shape}: {'counted' if got else 'not counted'}")
+                for note in end.result.notes if end.result is not None else ():
+                    display.note(note)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from types import TracebackType
 from typing import Self
@@ -16,15 +17,22 @@ from ladder.cli.console import is_live, say, stdout
 
 __all__ = ["Display"]
 
+_NOTE_COLUMNS = 400
+"""Of a note, which may quote a compiler at length."""
+
 
 class Display:
-    """Shows ``total`` jobs; use as a context manager, so that the terminal is left as it was."""
+    """Shows ``total`` jobs; use as a context manager, so that the terminal is left as it was.
 
-    def __init__(self, total: int) -> None:
-        self._total = total
+    ``said`` is what the user has been told before: a note whose reason is in it is not said again.
+    """
+
+    def __init__(self, total: int, *, said: str = "") -> None:
+        self._total, self._said = total, said
         self._done = 0
         self._began = time.monotonic()
         self._running: dict[int, tuple[str, float]] = {}
+        self._noted: set[str] = set()
         self._spinner = Spinner("dots")
         console = stdout()
         self._live = None
@@ -55,6 +63,17 @@ class Display:
             say(text)
         else:
             self._live.console.print(text)
+
+    def note(self, text: str) -> None:
+        """Something to know that is not a job's end, in a line; said once, however many jobs bring it along."""
+        if text in self._noted or text.partition(": ")[2] in self._said:
+            return
+        self._noted.add(text)
+        line = f"note: {textwrap.shorten(text, _NOTE_COLUMNS, placeholder=' ...')}"
+        if self._live is None:
+            say(line)
+        else:
+            self._live.console.print(line)
 
     def _picture(self) -> Table:
         now = time.monotonic()

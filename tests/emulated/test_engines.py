@@ -38,7 +38,7 @@ from ladder.model import Rung, Shape
 from ladder.nvrtc import Compiled
 from ladder.profiles import load_profile
 from ladder.ptx import GlobalMemory, Machine, Order, Program
-from ladder.ptx.c import CMachine, find_compiler, runtime
+from ladder.ptx.c import CMachine, SuspectError, find_compiler, runtime
 
 Array = NDArray[Any]
 
@@ -453,6 +453,23 @@ def test_a_kernel_beyond_c_runs_on_numpy_and_says_so_once(monkeypatch: pytest.Mo
     assert "new.op" in chosen.notes[0]
     with pytest.raises(UnsupportedPtxError, match=r"new\.op"):
         backend("c").run(kernel, a, b)
+
+
+def test_a_needless_suspicion_is_told_and_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def suspect(machine: CMachine, **_: Any) -> None:
+        tried.append(machine)
+        raise SuspectError
+
+    monkeypatch.setattr(CMachine, "launch", suspect)
+    kernel = compiled(RUNGS[0])
+    a, b = operands(Shape(m=9, n=9, k=9), specials=False)
+    chosen = backend("c")
+    first, second = (chosen.run(kernel, a, b).c.tobytes() for _ in range(2))
+    assert first == second
+    assert len(tried) == len(chosen.notes) == 1
+    assert "suspected a fault" in chosen.notes[0]
 
 
 def test_c_names_an_endless_loop_itself() -> None:
