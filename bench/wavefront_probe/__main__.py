@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             failed += 1
             continue
         record[name] = [record_of(case, row) for case, row in zip(cases, rows, strict=True)]
-        made = f"{datetime.date.today()}, {options.arch}; sums over all SMs of one launch each"
+        made = f"{dt.date.today()}, {options.arch}; sums over all SMs of one launch each"
         options.out.write_text(dumped(made, record), encoding="utf-8")
         print(f"{name}: {len(rows)} launches", flush=True)
     return 1 if failed else 0

@@ -5,9 +5,9 @@ through L1: its lanes are served in groups of 32, 16 or 8 for 4, 8 and 16 bytes,
 words from the L1's banks and writes them to shared memory's, one word a bank at a time, the first write with the last
 read. Lanes are never merged, not even when they name one word.
 
-Measured on an H200: the 37 launches named ``copy`` in ``bench/results/nvidia-h200/wavefront-probe.json``; exact for all but
-the 3 whose sources lie on more than four lines that miss. ncu counts these wavefronts neither as loads nor as stores,
-but within ``l1tex__data_pipe_lsu_wavefronts``.
+Measured on an H200: the 47 copies in ``bench/results/nvidia-h200/wavefront-probe.json``; exact for all but the 3 whose
+sources lie on more than four lines that miss, for which nothing is added here. ncu counts these wavefronts neither as
+loads nor as stores, but within ``l1tex__data_pipe_lsu_wavefronts``.
 """
 
 from __future__ import annotations

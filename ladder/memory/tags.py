@@ -36,7 +36,7 @@ def tag_bank(line: int) -> int:
     """The tag bank, 0 .. 3, of a line (address // 128).
 
     Its low two bits, to which the others are added as a polynomial over GF(2) modulo x^2 + x + 1. So the four lines of
-    an aligned 512 bytes never meet. Exact for the set conflicts of all 239 single-block launches of loads, stores and
+    an aligned 512 bytes never meet. Exact for the set conflicts of all 237 single-block launches of loads, stores and
     copies that were measured, but for three that replay stores.
     """
     high = line >> 2

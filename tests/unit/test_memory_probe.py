@@ -26,7 +26,8 @@ WAITED_FOR_BY_MANY_WARPS = {
 """32 warps ask for the same lines, which arrive before the last of them has asked."""
 REPLAYED_STORES = {"st L8 W8", "st L32 W8", "st L32 W32 gap1000"}
 UNDER_WAY_WITH_MISSES = {
-    "copy16 lanes 1040B apart", "copy4 32 rows pitch 1028, to contiguous", "copy4 32 rows pitch 1028, to contiguous, hits",
+    "copy16 lanes 1040B apart", "copy4 32 rows pitch 1028, to contiguous",
+    "copy4 32 rows pitch 1028, to contiguous, hits",
 }  # fmt: skip
 """Copies from more than four lines that miss."""
 THREE_IDLE_LOADS = 3
