@@ -2,10 +2,7 @@
 
 #pragma once
 
-// An address in shared memory as PTX wants it.
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
-}
+#include "shared_address.cuh"
 
 // BYTES (4, 8 or 16) at `to`, a multiple of BYTES as `from` is. The first `inside` of them are copied and the rest are
 // zeros; with inside = 0 nothing is read, and `from` may point anywhere. 16 bytes pass L1 by.
