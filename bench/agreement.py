@@ -102,26 +102,32 @@ cold with `--cache-control all`, warm after one launch of the same product. Coun
 `l1tex__data_pipe_lsu_wavefronts*`, L2 `l1tex__m_xbar2l1tex_read_bytes` plus `l1tex__m_l1tex2xbar_write_bytes`, DRAM
 `dram__bytes_read` plus `dram__bytes_write`.
 
-L1, shared and SM are counted from addresses alone. L2 and DRAM come from the cache model of `ladder/memory/caches.py`,
-which has no parameter fitted to a kernel: SM count, cache sizes and occupancy are the profile's and the compiler's.
-Warm DRAM traffic is left out: it is what earlier launches left in L2."""
+L1 and shared are counted from addresses alone. SM adds what the rules of `ladder/memory/` say of lines that L1 has to
+fetch, of thread indices, barriers and idle accesses; they were measured launch by launch
+(`bench/results/nvidia-h200/wavefront-probe.json`), not taken from these rows. L2 and DRAM come from the cache model of
+`ladder/memory/caches.py`. Nothing has a parameter fitted to a kernel: SM count, cache sizes and occupancy are the
+profile's and the compiler's. Warm DRAM traffic is left out: it is what earlier launches left in L2."""
 
 _CAUSES = """
 ## What does not agree, and why
 
-* **Shared, below 1.** The card counts more wavefronts than the addresses need, and more of them the busier its L1 is:
-  0.0 to 1.2 % in the rungs with cold caches, up to 2 % with warm ones. With one block an SM and little else going on
-  (N = 256) most kernels are exact to the last wavefront. The surplus sits in `op_st` of kernels whose tile stores
-  meet the data of other warps' global loads on their way into the same memory, and in `op_ld` of the tile products,
-  where it goes with the number of reductions (0.4 to 0.9 for each). NVIDIA's conflict counters are known to count
-  such arbitration. It is not a property of the access pattern, so it is not modelled.
-* **SM, below 1.** The same, and a surplus for global requests that miss L1: about 0.13 wavefronts for each 128-byte
-  line that has to be fetched. `tiled_16`, whose warps fetch from two lines at a time, loses 2 % by it, `naive` at an
-  odd width, where every lane has a line of its own, 24 %. Reductions take about twice the wavefronts in these kernels
-  that they take in isolation, from where their rule comes: 2 to 8 % in the tile products.
+* **Shared and SM, a little below 1.** Where several threadblocks share an SM, accesses of one meet those of another in
+  the data pipe, whose arbiter makes one of them go again and counts it twice
+  (`l1tex__data_bank_conflicts_type_arbitration`). It is not a property of the access pattern, so it is not modelled.
+  In the rungs it takes up to 0.8 % with cold caches; warm, `register_tile`, whose tile stores meet the data of its own
+  eight loads, reaches 1.5 %.
+* **Tile products, 1 to 4 %.** The same, since many small threadblocks run side by side: up to eight with T = 16. With
+  one block an SM the card counts what the rules say, to the last wavefront, and no arbitration: 8 781 824 for T = 16
+  at 512x512x512, where side by side it counts 9.17 million.
+* **`naive` and `coalesced` at 300x257x129, SM.** Their warps ask for the same lines one after the other. While a line
+  is on its way, a GPU makes all of them wait as if they missed, and their requests fall apart in up to nine passes
+  each. How many ask in time depends on the pace of the warps. The emulator counts the first only: 18 % and 4 % short.
+* **`tiled_64`, SM, above 1.** How often a warp reads its thread index again inside the mainloop is ptxas's choice, and
+  taken from the machine code of the installed compiler: twice a k-tile. The card's counters lie lower by one read a
+  k-tile of every warp, as if its compiler's code had one.
 * **`tile_product_16` and `_32` at 300x257x129, shared.** ptxas moves a warp's whole product under the guard of its
   result: warps whose rows all lie past M skip their shared loads. In the PTX that the emulator runs they do not: 1
-  and 6 % more requests there (with T = 16 the card's surplus hides it).
+  and 6 % more requests there (with T = 16 arbitration hides it).
 * **`naive`, L2 at 8192.** 32 rows of A at a stride of 32 KiB compete for the same few sets of L1; the model's L1 is
   fully associative. The card fetches A about twice.
 * **Tile products, L2 at 1024 and more.** A replayed launch leaves out what an L1 keeps from one threadblock to the
