@@ -5,17 +5,20 @@
 // Removes   nothing: it is not a rung but a law made visible.
 // How       a product of two tiles is 2 T^3 FLOP and touches three of them: A's and B's are loaded, and C's is sent out
 //           as reductions, which add in L2 and return nothing. 2 T^3 / (3 * 4 T^2) = T / 6 FLOP/byte, at every size.
+//           One block an SM: of several, accesses meet in the SM's data pipe, which counts 1 to 4 % of them twice, more
+//           the smaller the tile. That is the neighbours' doing, and the law speaks of one product.
 // Leaves    the traffic of C, which a block avoids when it keeps C in registers across k-tiles (rung 03: T / 4).
 // Source    M. Lam, E. Rothberg, M. Wolf, "The Cache Performance and Optimizations of Blocked Algorithms", ASPLOS 1991.
 //
 // /// rung
-// title   = "Tile product, T = {T}"
-// kernel  = "tile_product"
-// sweep   = { T = [16, 32, 64], NUM_THREADS = [256, 1024, 1024] }
-// grid_z  = "K/T"
-// c_init  = "zero"
-// ordered = false
-// law     = "tile_product"
+// title         = "Tile product, T = {T}"
+// kernel        = "tile_product"
+// sweep         = { T = [16, 32, 64], NUM_THREADS = [256, 1024, 1024] }
+// grid_z        = "K/T"
+// blocks_per_sm = 1
+// c_init        = "zero"
+// ordered       = false
+// law           = "tile_product"
 // ///
 
 template <int T, int NUM_THREADS>

@@ -15,7 +15,7 @@
 // /// rung
 // title  = "Warp tile, double-buffered"
 // kernel = "warp_tile"
-// params = { BM = 128, BN = 128, BK = 8, WM = 32, WN = 64, TM = 8, TN = 8, NUM_THREADS = 256 }
+// params = { BM = 128, BN = 256, BK = 8, WM = 64, WN = 64, TM = 8, TN = 16, NUM_THREADS = 256 }
 // law    = "c_stationary"
 // ///
 
@@ -129,9 +129,10 @@ warp_tile(const float* __restrict__ A, const float* __restrict__ B, float* __res
   const float* as_get = &tiles[0].As[0][w_row];
   const float* bs_get = &tiles[0].Bs[0][w_col];
   const auto store_tiles = [&] {
-    // Register banks, one of even and one of odd registers: a fused multiply-add with all its operands in one of them
-    // takes a cycle more. acc[i][j] has the parity of j, since four of them leave in one 16-byte store, and so would
-    // b[j], which comes in one 16-byte load. Bs holds each pair of columns swapped, so that the two never meet.
+    // Register banks, one of even and one of odd registers: a fused multiply-add that reads two new operands from one of
+    // them takes a cycle more. In the mainloop these are b[j] and acc[i][j]. The sum has the parity of j, since four of
+    // them leave in one 16-byte store, and so would b[j], which comes in one 16-byte load. Bs holds each pair of columns
+    // swapped, so that the two never meet.
 #pragma unroll
     for (int p = 0; p < A_PASSES; ++p) {
 #pragma unroll
@@ -167,12 +168,12 @@ warp_tile(const float* __restrict__ A, const float* __restrict__ B, float* __res
       for (int j = 0; j < TN; j += 4) {
         *reinterpret_cast<float4*>(&b[j]) = *reinterpret_cast<const float4*>(bs_get + k * BN + j * LANES_N);
       }
-      // Back and forth: at each turn the operand stays that the register file's reuse cache holds.
+      // Along a row, back and forth: of the two factors one is then always in the register file's reuse cache.
 #pragma unroll
-      for (int j = 0; j < TN; ++j) {
+      for (int i = 0; i < TM; ++i) {
 #pragma unroll
-        for (int n = 0; n < TM; ++n) {
-          const int i = j % 2 == 0 ? n : TM - 1 - n;
+        for (int n = 0; n < TN; ++n) {
+          const int j = i % 2 == 0 ? n : TN - 1 - n;
           acc[i][j] = fmaf(a[i], b[j ^ 1], acc[i][j]);
         }
       }

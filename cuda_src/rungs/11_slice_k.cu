@@ -69,7 +69,7 @@ slice_k(const float* __restrict__ A, const float* __restrict__ B, float* __restr
 #pragma unroll
     for (int y = 0; y < BM; y += A_ROWS) {
       const bool inside = row0 + ay + y < M && k0 + ax < K;
-      cp_async<4>(a_to + 4 * (s * STAGE + y), inside ? a_from + size_t(y) * K + k0 : A, inside ? 4 : 0);
+      cp_async<4>(a_to + 4 * (s * STAGE + y), a_from + size_t(y) * K + k0, inside ? 4 : 0);
     }
 #pragma unroll
     for (int y = 0; y < BK; y += B_ROWS) {
@@ -77,10 +77,10 @@ slice_k(const float* __restrict__ A, const float* __restrict__ B, float* __restr
       const unsigned to = b_to + 4 * (s * STAGE + y * BN);
       const int inside = k0 + by + y < K ? N - col0 - bx : 0;
       if (wide_b) {
-        cp_async<16>(to, inside > 0 ? from : B, inside > 0 ? 16 : 0);
+        cp_async<16>(to, from, inside > 0 ? 16 : 0);
       } else {
 #pragma unroll
-        for (int x = 0; x < 4; ++x) cp_async<4>(to + 4 * x, x < inside ? from + x : B, x < inside ? 4 : 0);
+        for (int x = 0; x < 4; ++x) cp_async<4>(to + 4 * x, from + x, x < inside ? 4 : 0);
       }
     }
   };

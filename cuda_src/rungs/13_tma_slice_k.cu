@@ -13,7 +13,7 @@
 // /// rung
 // title       = "TMA pipeline, sliced K"
 // kernel      = "tma_slice_k"
-// params      = { BM = 64, BN = 128, BK = 32, WM = 64, WN = 64, TM = 8, TN = 16, STAGES = 4, SLICES = 4, NUM_THREADS = 256 }
+// params      = { BM = 64, BN = 128, BK = 64, WM = 64, WN = 64, TM = 8, TN = 16, STAGES = 3, SLICES = 4, NUM_THREADS = 256 }
 // multiple    = { N = 4 }
 // align_bytes = 16
 // min_cc      = 90
@@ -53,7 +53,7 @@ tma_slice_k(const float* __restrict__ A, const float* __restrict__ B, float* __r
   constexpr int GROUP = 8;                // rows of tiles that are worked on together
   constexpr int WARPS = (BM / WM) * (BN / WN);   // of one slice
   constexpr int SLICE = BK / SLICES;      // k of every tile that a slice multiplies
-  constexpr int LOOK = 2;                 // the k of a slice at which the next tile is looked for
+  constexpr int LOOK = 4;                 // the k of a slice at which the next tile is looked for
   constexpr int SUMS = SLICES / 2 * BM * BN;     // words of the sums that slices hand over at once
   static_assert(WARPS * 32 * SLICES == NUM_THREADS, "one warp per WM x WN tile and slice");
   static_assert(BK % SLICES == 0 && (SLICES & (SLICES - 1)) == 0, "slices are alike, and are added up in pairs");

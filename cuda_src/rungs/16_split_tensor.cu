@@ -137,7 +137,7 @@ split_tensor(const float* __restrict__ A, const float* __restrict__ B, float* __
 #pragma unroll
         for (int r = 0; r < BM; r += 32) {
           const bool inside = r < rows && left > 0;
-          cp_async<16>(to + 4 * (s * STAGE + r * BK), inside ? from + size_t(r) * K : A, inside ? 16 : 0);
+          cp_async<16>(to + 4 * (s * STAGE + r * BK), from + size_t(r) * K, inside ? 16 : 0);
         }
       } else {
 #pragma unroll 1
@@ -145,7 +145,7 @@ split_tensor(const float* __restrict__ A, const float* __restrict__ B, float* __
 #pragma unroll
           for (int x = 0; x < 4; ++x) {
             const bool inside = r < rows && left > x;
-            cp_async<4>(to + 4 * (s * STAGE + r * BK + x), inside ? from + size_t(r) * K + x : A, inside ? 4 : 0);
+            cp_async<4>(to + 4 * (s * STAGE + r * BK + x), from + size_t(r) * K + x, inside ? 4 : 0);
           }
         }
       }
