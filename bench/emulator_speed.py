@@ -119,7 +119,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     engines: list[Engine] = options.engine or list(ENGINES)
     try:
         shape = Shape.parse(options.shape)
-        rungs = [rung for rung in catalog.find(options.rung) if rung.supports(shape) is None]
+        device = EmulatedBackend(load_profile("h200").device).device
+        found = catalog.find(options.rung)
+        rungs = [rung for rung in found if rung.supports(shape) is None and rung.why_not_on(device) is None]
         print(f"{shape}, processor seconds, M thread-instructions/s")
         print(f"{'':18}{'M':>7}" + "".join(f"{e:>10} s{'M/s':>7}" for e in engines) + f"{'ratio':>8}{'ready s':>9}")
         for rung in rungs:

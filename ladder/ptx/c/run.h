@@ -40,7 +40,9 @@ struct recent {
     int32_t list[WARP];
 };
 
-/* A warp's accesses through one group that were found right in threadblock `serial`, and would be again. */
+/* A warp's accesses through one group that were found right in threadblock `serial`, and would be again. There are some
+ * for each warp and group: a pipeline goes through its stages in turn. */
+enum { PROOFS = 8 };
 struct proof {
     int64_t serial;
     uint32_t active;
@@ -118,7 +120,8 @@ struct run {
     int64_t granules, unwritten;
     uint8_t *written;    /* [granule] */
     uint8_t *fresh;      /* [group] whether the warp in hand has to be looked at */
-    struct proof *proofs;
+    struct proof *proofs; /* [group][warp][PROOFS] */
+    uint8_t *next_proof;  /* [group][warp] */
     struct log log, passed[PASSED_LOGS];
     int32_t next_passed, log_writes, log_settled;
     int64_t *last_entry; /* [segment] its last entry in the log, -1 for none */

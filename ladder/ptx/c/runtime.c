@@ -190,7 +190,7 @@ EXPORTED void ladder_close(struct run *r)
     void *const mine[] = {
         m->shared, m->local, m->lanes, m->taken, m->address, m->group_mask, m->group_space, m->group_buffer,
         r->everyone, r->who, r->ready, r->pending, r->active, r->parked, r->memos, r->recents, r->written, r->fresh,
-        r->proofs, r->log.words, r->last_entry, r->warp_time, r->shadows, r->committed,
+        r->proofs, r->next_proof, r->log.words, r->last_entry, r->warp_time, r->shadows, r->committed,
         r->know, r->ticks, m->after_lanes, m->members, m->barrier_name, m->barrier_count, m->barrier_flag, m->barrier_came,
         m->barrier_yes};
     for (size_t i = 0; i < sizeof mine / sizeof *mine; ++i) free(mine[i]);
@@ -236,7 +236,8 @@ EXPORTED struct run *ladder_open(const struct kernel *k, const struct launch *la
     r->granules = (m->shared_bytes + (1 << k->granule_shift) - 1) >> k->granule_shift;
     r->written = table(&complete, r->granules, 1);
     r->fresh = table(&complete, rows, 1);
-    r->proofs = table(&complete, k->group_memos * warps, sizeof *r->proofs);
+    r->proofs = table(&complete, k->group_memos * warps * PROOFS, sizeof *r->proofs);
+    r->next_proof = table(&complete, k->group_memos * warps, 1);
     r->log.words = table(&complete, LOG_WORDS, sizeof *r->log.words);
     for (int32_t i = 0; i < PASSED_LOGS; ++i) r->passed[i].words = table(&complete, PASSED_WORDS, sizeof(uint64_t));
     r->last_entry = table(&complete, k->segment_total, sizeof *r->last_entry);

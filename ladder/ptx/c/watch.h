@@ -8,10 +8,16 @@
 /* Whether the warp's lanes have not yet been proved right at these addresses; then they are noted as about to be. */
 static int is_fresh(struct run *r, const struct segment *s, int32_t group, int32_t warp, uint32_t active)
 {
-    struct proof *const proof = r->proofs + (int64_t)s->groups[group].memo * r->warps + warp;
+    const int64_t number = (int64_t)s->groups[group].memo * r->warps + warp;
+    struct proof *const proofs = r->proofs + number * PROOFS;
     const uint64_t *const address = addresses_of(r, group) + warp * WARP;
-    if (proof->serial == r->serial && proof->active == active && same_lanes(proof->address, address, 0, active))
-        return 0;
+    const int32_t first = __builtin_ctz(active);
+    for (int32_t i = 0; i < PROOFS && proofs[i].serial == r->serial; ++i)
+        if (proofs[i].active == active && proofs[i].address[first] == address[first]
+            && same_lanes(proofs[i].address, address, 0, active))
+            return 0;
+    if (proofs[0].serial != r->serial) r->next_proof[number] = 0;
+    struct proof *const proof = proofs + r->next_proof[number]++ % PROOFS;
     proof->serial = r->serial, proof->active = active;
     memcpy(proof->address, address, sizeof proof->address);
     return 1;
