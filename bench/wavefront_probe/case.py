@@ -108,7 +108,9 @@ class Case:
 def of_record(record: Mapping[str, Any]) -> Case:
     """The launch of a row of the record."""
     known = {each.name for each in fields(Case)}
-    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in record.items()}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in record.items()
+    }
     return Case(**{name: value for name, value in values.items() if name in known})
 
 

@@ -111,7 +111,8 @@ class CudaBackend:
         self.gpu.activate()
         with translated(f"occupancy of {rung.name} on {device.name}"):
             occupancy = self.gpu.load(kernel).occupancy
-            blocks = int(occupancy.max_active_blocks_per_multiprocessor(rung.threads, rung.smem_bytes))
+            smem_bytes = self.gpu.dynamic_smem_bytes(kernel)
+            blocks = int(occupancy.max_active_blocks_per_multiprocessor(rung.threads, smem_bytes))
         warps = blocks * -(-rung.threads // _WARP)
         return replace(kernel.resources, occupancy=warps * _WARP / device.max_threads_per_sm)
 

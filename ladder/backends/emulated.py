@@ -19,7 +19,7 @@ from ladder.geometry import plan, require_aligned
 from ladder.memory.caches import CacheModel
 from ladder.model import Device, Resources, Shape, Timing, Traffic, added
 from ladder.nvrtc import Compiled
-from ladder.occupancy import blocks_per_sm, occupancy
+from ladder.occupancy import blocks_per_sm, occupancy, padded_smem_bytes
 from ladder.oracle import POISON_BITS
 from ladder.ptx import Buffer, Counters, GlobalMemory, Machine, Order, Program, build, parse
 from ladder.ptx.c import CKernel, CMachine, EngineUnavailableError, SuspectError, compile_program
@@ -187,7 +187,8 @@ class EmulatedBackend:
     def resources(self, kernel: Compiled) -> Resources:
         """What ptxas reported, and the occupancy that this allows on the recorded device."""
         known, threads = kernel.resources, kernel.rung.threads
-        share = occupancy(self._device, threads=threads, registers=known.registers, smem_bytes=known.smem_bytes)
+        smem_bytes = padded_smem_bytes(self._device, smem_bytes=known.smem_bytes, most=kernel.rung.blocks_per_sm)
+        share = occupancy(self._device, threads=threads, registers=known.registers, smem_bytes=smem_bytes)
         return replace(known, occupancy=share)
 
     def time(self, kernel: Compiled, a: F32, b: F32) -> Timing | None:
@@ -253,7 +254,8 @@ class EmulatedBackend:
 
     def _resident(self, kernel: Compiled, program: Program) -> tuple[int, int]:
         """Threadblocks that an SM holds at once, and the L1 that their shared memory leaves it."""
-        smem = program.static_smem_bytes + kernel.rung.smem_bytes
+        own = program.static_smem_bytes + kernel.rung.smem_bytes
+        smem = padded_smem_bytes(self._device, smem_bytes=own, most=kernel.rung.blocks_per_sm)
         registers = kernel.resources.registers
         resident = blocks_per_sm(self._device, threads=kernel.rung.threads, registers=registers, smem_bytes=smem)
         return resident, max(self._device.l1_bytes - resident * smem, 0)

@@ -15,6 +15,7 @@ from ladder.backends.driver import device_count, driver_version, find_gpu, trans
 from ladder.errors import BackendError, DriverMissingError
 from ladder.model import Device, Rung
 from ladder.nvrtc import Compiled, compile_rung
+from ladder.occupancy import padded_smem_bytes
 
 __all__ = ["Gpu", "probe"]
 
@@ -169,7 +170,8 @@ class Gpu:
         key = (name, compiled.cubin)
         if key not in self._kernels:
             what = f"loading {compiled.rung.name} for {compiled.arch} on {self.device.name}"
-            needed = 0 if pack else compiled.resources.smem_bytes
+            dynamic = 0 if pack else self.dynamic_smem_bytes(compiled)
+            needed = 0 if pack else compiled.resources.smem_bytes - compiled.rung.smem_bytes + dynamic
             if needed > self.max_smem_bytes:
                 raise BackendError(
                     f"{what}: it needs {needed} bytes of shared memory a block, and a block has at most "
@@ -178,10 +180,15 @@ class Gpu:
             with translated(what):
                 module = self.core.ObjectCode.from_cubin(compiled.cubin, name=compiled.rung.name)
                 kernel = module.get_kernel(name)
-                if compiled.rung.smem_bytes and needed > DEFAULT_SMEM_BYTES:
-                    self._opt_in(kernel, compiled.rung.smem_bytes, what)
+                if dynamic and needed > DEFAULT_SMEM_BYTES:
+                    self._opt_in(kernel, dynamic, what)
             self._kernels[key] = kernel
         return self._kernels[key]
+
+    def dynamic_smem_bytes(self, compiled: Compiled) -> int:
+        """What a launch of the rung asks for: its declared dynamic shared memory, and what keeps other blocks away."""
+        own, rung = compiled.resources.smem_bytes, compiled.rung
+        return rung.smem_bytes + padded_smem_bytes(self.device, smem_bytes=own, most=rung.blocks_per_sm) - own
 
     def _opt_in(self, kernel: Any, dynamic_smem_bytes: int, what: str) -> None:
         """Allow more than 48 KiB; cuda.core reads this attribute and has no way to set it."""

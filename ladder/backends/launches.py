@@ -70,7 +70,7 @@ def launchers(
                 *(np.int32(size) for size in (launch.rows, shape.n, shape.k)),
                 *packed,
                 *_maps(kernel, launch, shape, (a, b, c)),
-                smem_bytes=launch.smem_bytes,
+                smem_bytes=gpu.dynamic_smem_bytes(kernel),
             )
         )
     return tuple(out)

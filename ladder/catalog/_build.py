@@ -23,6 +23,7 @@ KEYS = (
     "block",
     "tile",
     "smem_bytes",
+    "blocks_per_sm",
     "grid_z",
     "c_init",
     "ordered",
@@ -37,6 +38,7 @@ KEYS = (
 )
 MAX_SMEM_BYTES = 227 * 1024
 """Dynamic shared memory that a block can have on compute capability 9.0 (CUDA C++ Programming Guide)."""
+MAX_BLOCKS_PER_SM = 32
 MAX_BLOCK = (1024, 1024, 64)
 MAX_THREADS = 1024
 
@@ -97,6 +99,7 @@ def _rung(declaration: Declaration, params: Mapping[str, int], *, name: str, num
         smem_bytes=_keys.computed(
             declaration, "smem_bytes", smem_bytes, params, low=0, high=MAX_SMEM_BYTES, example=_SMEM
         ),
+        blocks_per_sm=_keys.integer(declaration, "blocks_per_sm", default=0, low=0, high=MAX_BLOCKS_PER_SM) or None,
         multiple=_multiple(declaration),
         min_cc=_extras.least_cc(declaration),
         c_init=c_init,

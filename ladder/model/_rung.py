@@ -63,6 +63,8 @@ class Rung:
         block: threads (x, y, z).
         grid_z_tile: BK when the grid's z walks K (``grid_z = "K/BK"``), else None.
         smem_bytes: dynamic shared memory.
+        blocks_per_sm: the most blocks that share an SM, for a launch that asks for more shared memory than it uses;
+            None for as many as fit.
         multiple: what M, N and K must be multiples of.
         c_init: what C holds before the launch: ``"poison"`` (NaN, the kernel must write all of C) or ``"zero"``
             (the kernel adds into C).
@@ -91,6 +93,7 @@ class Rung:
     prose: str = ""
     grid_z_tile: int | None = None
     smem_bytes: int = 0
+    blocks_per_sm: int | None = None
     multiple: tuple[int, int, int] = (1, 1, 1)
     min_cc: int = 75
     c_init: Literal["poison", "zero"] = "poison"

@@ -66,6 +66,7 @@ def refusal(path: Path) -> str:
         ({"block": "[1, 1, 256]"}, 5, "block", "at most 1024, and 64 along z"),
         ({"tile": "[16]"}, 5, "tile", "[16] is not a list of positive integers"),
         ({"tile": "[32, 32]"}, 5, "tile", "[32, 32] contradicts the parameters' 16 x 16"),
+        ({"blocks_per_sm": "33"}, 5, "blocks_per_sm", "33 is not an integer from 0 to 32"),
         ({"smem_bytes": '"48K"'}, 5, "smem_bytes", "'48K' is not arithmetic on integers and parameters"),
         ({"smem_bytes": '"4 * S"'}, 5, "smem_bytes", "S is no parameter (there are T, NUM_THREADS)"),
         ({"smem_bytes": '"T / 3"'}, 5, "smem_bytes", "`T / 3` is 16 / 3, which is no integer"),

@@ -42,6 +42,11 @@ def test_shared_memory_may_follow_from_the_parameters(tmp_path: Path) -> None:
     assert staged(tmp_path, smem_bytes="512").smem_bytes == 512
 
 
+def test_blocks_may_be_kept_to_themselves(tmp_path: Path) -> None:
+    assert staged(tmp_path, blocks_per_sm="2").blocks_per_sm == 2
+    assert staged(tmp_path).blocks_per_sm is None
+
+
 def test_defaults_ask_for_nothing(tmp_path: Path) -> None:
     rung = staged(tmp_path, tune=None)
     assert (rung.precision, rung.arch, rung.align_bytes, rung.tma, rung.pack, dict(rung.tune)) == (

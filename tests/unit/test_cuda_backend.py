@@ -188,6 +188,18 @@ def test_shared_memory_over_48_kib_is_opted_into_once(
     assert world.opted_in == opted_in
 
 
+@pytest.mark.parametrize(("most", "asked"), [(None, 512), (1, 114 * 1024 + 128), (3, 57 * 1024 + 128)])
+def test_a_launch_asks_for_what_keeps_other_blocks_away(
+    backend: CudaBackend, world: FakeCuda, most: int | None, asked: int
+) -> None:
+    """Just over a half or a fourth of 228 KiB, of which 1 KiB is the system's and 1 KiB the kernel's static memory."""
+    made = kernel(smem_bytes=512, blocks_per_sm=most)
+    backend.run(made, *operands(5, 6, 7))
+    (launch,) = world.rung_launches
+    assert launch.config.shmem_size == (asked if most is None else asked - 2048)
+    assert world.opted_in == ([] if most is None else [asked - 2048])
+
+
 def test_more_shared_memory_than_a_block_can_have_is_refused(backend: CudaBackend) -> None:
     with pytest.raises(BackendError, match=rf"tiled.*{MAX_SMEM_BYTES + 1} bytes.*at most {MAX_SMEM_BYTES}"):
         backend.run(kernel(static_smem_bytes=1, smem_bytes=MAX_SMEM_BYTES), *operands(5, 6, 7))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ladder.model import Device
-from ladder.occupancy import blocks_per_sm, occupancy
+from ladder.occupancy import blocks_per_sm, occupancy, padded_smem_bytes
 from ladder.profiles import load_profile
 
 T4, A100, H200 = (load_profile(name).device for name in ("t4", "a100", "h200"))
@@ -82,3 +82,22 @@ def test_as_many_as_fit_one_after_the_other(device: Device, threads: int, regist
     assert blocks_per_sm(device, threads=threads, registers=registers, smem_bytes=smem_bytes) == expected
     share = occupancy(device, threads=threads, registers=registers, smem_bytes=smem_bytes)
     assert 0 <= share <= 1
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, None])
+@pytest.mark.parametrize("own", [0, 2048, 40_000])
+@pytest.mark.parametrize("device", [T4, A100, H200], ids=lambda device: device.name)
+def test_shared_memory_keeps_other_blocks_away(device: Device, own: int, most: int | None) -> None:
+    padded = padded_smem_bytes(device, smem_bytes=own, most=most)
+    free = blocks_per_sm(device, threads=64, registers=16, smem_bytes=own)
+    kept = blocks_per_sm(device, threads=64, registers=16, smem_bytes=padded)
+    assert padded >= own
+    if most is None or free <= most:
+        assert kept == free
+    else:
+        assert 1 <= kept <= most
+
+
+def test_an_unknown_size_of_shared_memory_keeps_nobody_away() -> None:
+    bare = Device(backend="emulated", name="?", compute_capability=(9, 0), sm_count=1, l2_bytes=0)
+    assert padded_smem_bytes(bare, smem_bytes=100, most=1) == 100
