@@ -116,9 +116,10 @@ _CAUSES = """
   (`l1tex__data_bank_conflicts_type_arbitration`). It is not a property of the access pattern, so it is not modelled.
   In the rungs it takes up to 0.8 % with cold caches; warm, `register_tile`, whose tile stores meet the data of its own
   eight loads, reaches 1.5 %.
-* **Tile products, 1 to 4 %.** The same, since many small threadblocks run side by side: up to eight with T = 16. With
+* **Tile products, 1 to 4 %.** The same, since many small threadblocks ran side by side: up to eight with T = 16. With
   one block an SM the card counts what the rules say, to the last wavefront, and no arbitration: 8 781 824 for T = 16
-  at 512x512x512, where side by side it counts 9.17 million.
+  at 512x512x512, where side by side it counts 9.17 million. These rows were counted before the kernel declared
+  `blocks_per_sm = 1`.
 * **`naive` and `coalesced` at 300x257x129, SM.** Their warps ask for the same lines one after the other. While a line
   is on its way, a GPU makes all of them wait as if they missed, and their requests fall apart in up to nine passes
   each. How many ask in time depends on the pace of the warps. The emulator counts the first only: 18 % and 4 % short.
