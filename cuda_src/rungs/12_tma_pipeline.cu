@@ -22,18 +22,20 @@
 // align_bytes = 16
 // min_cc      = 90
 // smem_bytes  = "4 * STAGES * BK * (BM + BN)"
-// pack        = { kernel = "turn_a", of = "A", tile = ["BM", "BK"], block = 256 }
+// pack        = { kernel = "turn_a", of = "A", tile = ["BM", "BK"], block = 256, overlap = true }
 // tma         = [{ of = "B", box = ["BK", "BN"] }]
 // law         = "c_stationary"
 // ///
 
 #include "bulk_copy.cuh"
+#include "overlap.cuh"
 
 // Tile (blockIdx.y, blockIdx.x) of A, turned: [BK][BM]. The tiles of one k-tile lie one after the other. Past M and K it
 // holds -0: times the zeros that the tensor map gives for B, the one addend that changes no sum, not even a sum of -0.
 template <int BM, int BN, int BK, int WM, int WN, int TM, int TN, int STAGES, int NUM_THREADS>
 __global__ void __launch_bounds__(256) turn_a(const float* A, float* packed, int M, int K) {
   static_assert(BM * BK % 256 == 0, "whole passes of the block");
+  let_the_next_kernel_start();
   __shared__ float words[BM][BK + 1];  // one more word a row: the words of a column are in 32 different banks
 #pragma unroll
   for (int w = threadIdx.x; w < BM * BK; w += 256) {
@@ -82,6 +84,7 @@ tma_pipeline(const float* __restrict__ A, const float* __restrict__ B, float* __
     copy_box(tiles + s * STAGE + BK * BM, map_b, t * BK, tile_n * BN, &full[s]);
   };
   if (threadIdx.x == 0) {
+    wait_for_the_kernel_before();
     for (int t = 0; t < STAGES - 1 && t < k_tiles; ++t) copy(t, t);
   }
 

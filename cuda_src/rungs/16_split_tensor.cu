@@ -26,7 +26,7 @@
 // params        = { BM = 128, BK = 16, PROMOTE = 32, NUM_THREADS = 384 }
 // arch          = "sm_90a"
 // smem_bytes    = "4 * STAGES * BK * (BM + 2 * BN)"
-// pack          = { kernel = "split_b", of = "B", tile = ["BK", "BN"], planes = 2, block = 256 }
+// pack          = { kernel = "split_b", of = "B", tile = ["BK", "BN"], planes = 2, block = 256, overlap = true }
 // ordered       = false
 // law           = "c_stationary"
 // precision     = "fp32_split"
@@ -35,6 +35,7 @@
 
 #include "bulk_copy.cuh"
 #include "cp_async.cuh"
+#include "overlap.cuh"
 #include "wgmma.cuh"
 
 // x 2^13 = hi + lo, both TF32 but for the bits of lo that the tensor cores cut off. hi is rounded to nearest (Dekker's
@@ -54,6 +55,7 @@ template <int BN, int WN, int STAGES, int BM, int BK, int PROMOTE, int NUM_THREA
 __global__ void __launch_bounds__(256) split_b(const float* B, float* packed, int K, int N) {
   static_assert(BK == 16, "a column of a tile is one swizzled row of 64 bytes");
   __shared__ __align__(128) float tile[2][BN][BK];
+  let_the_next_kernel_start();
   const int k0 = blockIdx.y * BK;
   const int n0 = blockIdx.x * BN;
   for (int n = threadIdx.x; n < BN; n += 256) {
@@ -77,10 +79,58 @@ __global__ void __launch_bounds__(256) split_b(const float* B, float* packed, in
   }
 }
 
-template <int COUNT>
-struct Parts {
-  static constexpr int count = COUNT;
-};
+// One sum of COUNT stages, added to acc: a warpgroup's 64 rows of As times the BN columns of Bs, WN at a time. Stage `s`
+// is the first of them, `parity` its phase; both move on.
+template <int COUNT, int BN, int WN, int STAGES, int AS, int STAGE, int BK>
+__device__ __forceinline__ void multiply(float (&acc)[BN / WN][WN / 2], const float* tiles, int a_at, Barrier* full,
+                                         Barrier* empty, int& s, int& parity) {
+  unsigned hi[COUNT][8], lo[COUNT][8];
+  const float* bs[COUNT];
+  int stage[COUNT];
+#pragma unroll
+  for (int p = 0; p < COUNT; ++p) {
+    stage[p] = s;
+    bs[p] = tiles + s * STAGE + AS;
+    wait(&full[s], parity);
+    const float4 v = *reinterpret_cast<const float4*>(tiles + s * STAGE + a_at);
+    const float4 w = *reinterpret_cast<const float4*>(tiles + s * STAGE + a_at + 8 * BK);
+    const float words[8] = {v.x, w.x, v.y, w.y, v.z, w.z, v.w, w.w};
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      float h, l;
+      split(words[i], h, l);
+      hi[p][i] = __float_as_uint(h);
+      lo[p][i] = __float_as_uint(l);
+    }
+    if (++s == STAGES) {
+      s = 0;
+      parity ^= 1;
+    }
+  }
+#pragma unroll
+  for (int c = 0; c < BN / WN; ++c) {
+    float sum[WN / 2];
+    wgmma_fence();
+#pragma unroll
+    for (int product = 0; product < 3; ++product) {  // lo hi', hi lo', and then hi hi', which is the largest
+#pragma unroll
+      for (int p = 0; p < COUNT; ++p) {
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+          const float* b = bs[p] + c * WN * BK + 8 * k + (product == 1 ? BN * BK : 0);
+          wgmma(sum, (product == 0 ? lo[p] : hi[p]) + 4 * k, describe_64b_swizzled(b), product + p + k > 0);
+        }
+      }
+    }
+    wgmma_finish();
+    if (c == BN / WN - 1 && threadIdx.x % 128 == 0) {
+#pragma unroll
+      for (int p = 0; p < COUNT; ++p) arrive(&empty[stage[p]]);  // the warpgroup has read its stages
+    }
+#pragma unroll
+    for (int i = 0; i < WN / 2; ++i) acc[c][i] += sum[i];
+  }
+}
 
 template <int BN, int WN, int STAGES, int BM, int BK, int PROMOTE, int NUM_THREADS>
 __global__ void __launch_bounds__(NUM_THREADS, 1)
@@ -126,6 +176,7 @@ split_tensor(const float* __restrict__ A, const float* __restrict__ B, float* __
     const float* from = A + size_t(row0 + y) * K + 4 * chunk;
     const float* tile = packed + size_t(tile_n) * BS;
     int s = 0, parity = 1;
+    if (thread == 0) wait_for_the_kernel_before();
     for (int t = 0; t < k_tiles; ++t) {
       if (t >= STAGES) wait(&empty[s], parity);
       if (thread == 0) {
@@ -162,62 +213,15 @@ split_tensor(const float* __restrict__ A, const float* __restrict__ B, float* __
     const int lane = threadIdx.x % 32;
     const int member = lane % 4;
     const int y = warpgroup * 64 + threadIdx.x / 32 % 4 * 16 + lane / 4;  // and y + 8, which is swizzled alike
-    const float* const as = tiles + y * BK + (member ^ y / 2 % 4) * 4;
+    const int a_at = y * BK + (member ^ y / 2 % 4) * 4;
 
     float acc[CHUNKS][WN / 2] = {};
     int s = 0, parity = 0;
-    const auto multiply = [&](auto parts) {
-      constexpr int COUNT = decltype(parts)::count;
-      unsigned hi[COUNT][8], lo[COUNT][8];
-      const float* bs[COUNT];
-      int stage[COUNT];
-#pragma unroll
-      for (int p = 0; p < COUNT; ++p) {
-        stage[p] = s;
-        bs[p] = tiles + s * STAGE + AS;
-        wait(&full[s], parity);
-        const float4 v = *reinterpret_cast<const float4*>(as + s * STAGE);
-        const float4 w = *reinterpret_cast<const float4*>(as + s * STAGE + 8 * BK);
-        const float words[8] = {v.x, w.x, v.y, w.y, v.z, w.z, v.w, w.w};
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          float h, l;
-          split(words[i], h, l);
-          hi[p][i] = __float_as_uint(h);
-          lo[p][i] = __float_as_uint(l);
-        }
-        if (++s == STAGES) {
-          s = 0;
-          parity ^= 1;
-        }
-      }
-#pragma unroll
-      for (int c = 0; c < CHUNKS; ++c) {
-        float sum[WN / 2];
-        wgmma_fence();
-#pragma unroll
-        for (int product = 0; product < 3; ++product) {  // lo hi', hi lo', and then hi hi', which is the largest
-#pragma unroll
-          for (int p = 0; p < COUNT; ++p) {
-#pragma unroll
-            for (int k = 0; k < 2; ++k) {
-              const float* b = bs[p] + c * WN * BK + 8 * k + (product == 1 ? BN * BK : 0);
-              wgmma(sum, (product == 0 ? lo[p] : hi[p]) + 4 * k, describe_64b_swizzled(b), product + p + k > 0);
-            }
-          }
-        }
-        wgmma_finish();
-        if (c == CHUNKS - 1 && threadIdx.x % 128 == 0) {
-#pragma unroll
-          for (int p = 0; p < COUNT; ++p) arrive(&empty[stage[p]]);  // the warpgroup has read its stages
-        }
-#pragma unroll
-        for (int i = 0; i < WN / 2; ++i) acc[c][i] += sum[i];
-      }
-    };
     int t = 0;
-    for (; t + PARTS <= k_tiles; t += PARTS) multiply(Parts<PARTS>());
-    for (; t < k_tiles; ++t) multiply(Parts<1>());
+    for (; t + PARTS <= k_tiles; t += PARTS) {
+      multiply<PARTS, BN, WN, STAGES, AS, STAGE, BK>(acc, tiles, a_at, full, empty, s, parity);
+    }
+    for (; t < k_tiles; ++t) multiply<1, BN, WN, STAGES, AS, STAGE, BK>(acc, tiles, a_at, full, empty, s, parity);
 
     const int col0 = tile_n * BN + 2 * member;
     const bool wide = N % 2 == 0 && reinterpret_cast<size_t>(C) % 8 == 0;

@@ -206,13 +206,15 @@ class Gpu:
         block: tuple[int, int, int],
         *arguments: Any,
         smem_bytes: int = 0,
+        overlap: bool = False,
     ) -> Callable[[], None]:
         """A function that enqueues one launch each time it is called.
 
-        Integers of Python are passed as 64-bit pointers, numpy's scalars and arrays by value as what they are.
+        Integers of Python are passed as 64-bit pointers, numpy's scalars and arrays by value as what they are. With
+        ``overlap`` the kernel may start before the one enqueued before it ends, and waits itself where it must.
         """
-        if any(isinstance(argument, np.ndarray) for argument in arguments):
-            return self._launcher_by_value(kernel, grid, block, arguments, smem_bytes)
+        if overlap or any(isinstance(argument, np.ndarray) for argument in arguments):
+            return self._launcher_by_value(kernel, grid, block, arguments, smem_bytes, overlap=overlap)
         config = self.core.LaunchConfig(grid=grid, block=block, shmem_size=smem_bytes)
         return partial(self.core.launch, self.stream, config, kernel, *arguments)
 
@@ -223,17 +225,23 @@ class Gpu:
         block: tuple[int, int, int],
         arguments: tuple[Any, ...],
         smem_bytes: int,
+        *,
+        overlap: bool,
     ) -> Callable[[], None]:
-        """The same for arguments that cuda.core does not take: structures, as the bytes of an array."""
+        """The same for what cuda.core does not take: structures, as the bytes of an array, and overlapping kernels."""
         from cuda.bindings import driver  # noqa: PLC0415 -- loads the CUDA bindings
 
         values = [np.asarray(a, np.uint64 if isinstance(a, int) else None) for a in arguments]
         addresses = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
 
         def enqueue(_alive: object = values) -> None:
-            (status,) = driver.cuLaunchKernel(
-                kernel.handle, *grid, *block, smem_bytes, self.stream.handle, ctypes.addressof(addresses), 0
-            )
+            if overlap:
+                config = _overlapping(grid, block, smem_bytes, int(self.stream.handle))
+                (status,) = driver.cuLaunchKernelEx(config, kernel.handle, ctypes.addressof(addresses), 0)
+            else:
+                (status,) = driver.cuLaunchKernel(
+                    kernel.handle, *grid, *block, smem_bytes, self.stream.handle, ctypes.addressof(addresses), 0
+                )
             if status != driver.CUresult.CUDA_SUCCESS:
                 raise BackendError(f"launching on {self.device.name}: {status.name}")
 
@@ -280,3 +288,20 @@ class Gpu:
                 buffer.close()
         self._kernels.clear()
         self.stream.close()
+
+
+def _overlapping(grid: tuple[int, int, int], block: tuple[int, int, int], smem_bytes: int, stream: int) -> Any:
+    """A launch that need not wait for the kernel before it (CUDA Driver API, programmatic stream serialization)."""
+    from cuda.bindings import driver  # noqa: PLC0415 -- loads the CUDA bindings
+
+    value = driver.CUlaunchAttributeValue()
+    value.programmaticStreamSerializationAllowed = 1
+    attribute = driver.CUlaunchAttribute()
+    attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    attribute.value = value
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = grid
+    config.blockDimX, config.blockDimY, config.blockDimZ = block
+    config.sharedMemBytes, config.hStream = smem_bytes, driver.CUstream(stream)
+    config.attrs, config.numAttrs = [attribute], 1
+    return config

@@ -71,6 +71,7 @@ def launchers(
                 *packed,
                 *_maps(kernel, launch, shape, (a, b, c)),
                 smem_bytes=gpu.dynamic_smem_bytes(kernel),
+                overlap=launch.packing is not None and rung.pack is not None and rung.pack.overlap,
             )
         )
     return tuple(out)

@@ -27,6 +27,8 @@ _MATRICES: tuple[Matrix, ...] = ("A", "B", "C")
 _OPERANDS: tuple[Literal["A", "B"], ...] = ("A", "B")
 _SWIZZLES: tuple[Literal[0, 32, 64, 128], ...] = (0, 32, 64, 128)
 _TMA = 'tma = [{ of = "A", box = ["BM", "BK"], swizzle = 128 }]'
+OVERLAP_CC = 90
+"""Compute capability, times ten, from which a kernel may start before the one before it ends (griddepcontrol)."""
 _PACK = 'pack = { kernel = "pack_b", of = "B", tile = ["BK", "BN"], planes = 2, block = 256 }'
 
 
@@ -129,19 +131,27 @@ def pack(declaration: Declaration, params: Mapping[str, int]) -> Pack | None:
         return None
     table = _keys.entries(
         declaration, "pack", declaration.values["pack"],
-        required=("kernel", "of", "tile"), optional=("planes", "block"), example=_PACK,
+        required=("kernel", "of", "tile"), optional=("planes", "block", "overlap"), example=_PACK,
     )  # fmt: skip
     if not isinstance(table["kernel"], str) or not table["kernel"].strip():
         declaration.refuse("pack.kernel", f"{table['kernel']!r} is not text", f"write for example {_PACK}")
     of = next((operand for operand in _OPERANDS if operand == table["of"]), None)
     if of is None:
         declaration.refuse("pack.of", f"{table['of']!r} is no operand", 'write "A" or "B"')
+    overlap = table.get("overlap", False)
+    if not isinstance(overlap, bool):
+        declaration.refuse("pack.overlap", f"{overlap!r} is neither true nor false", "write true, or leave it out")
+    if overlap and least_cc(declaration) < OVERLAP_CC:
+        declaration.refuse(
+            "pack.overlap", "kernels overlap from compute capability 9.0 on", "add min_cc = 90, or leave it out"
+        )
     return Pack(
         kernel=table["kernel"],
         of=of,
         tile=_pair(declaration, "pack.tile", table["tile"], params, high=2**20),
         planes=_size(declaration, "pack.planes", table.get("planes", 1), params, high=16),
         block=_size(declaration, "pack.block", table.get("block", 256), params, high=1024),
+        overlap=overlap,
     )
 
 

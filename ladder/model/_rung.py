@@ -41,6 +41,8 @@ class Pack:
         tile: (rows, columns) of the operand that one threadblock packs.
         planes: float32 words that the workspace holds for each element.
         block: threads a block.
+        overlap: the rung's kernel may start before this one ends, and waits itself (griddepcontrol.wait) where it reads
+            what this one writes.
     """
 
     kernel: str
@@ -48,6 +50,7 @@ class Pack:
     tile: tuple[int, int]
     planes: int = 1
     block: int = 256
+    overlap: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

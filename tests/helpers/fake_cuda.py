@@ -66,6 +66,7 @@ class FakeCuda:
     launches: list[Launch] = field(default_factory=list)
     fills: list[int] = field(default_factory=list)
     opted_in: list[int] = field(default_factory=list)
+    overlapped: list[str] = field(default_factory=list)
     live: list[Any] = field(default_factory=list)
     now_s: float = 0.0
     late: int = 0
@@ -233,9 +234,17 @@ def installed(**state: Any) -> Iterator[FakeCuda]:
         world.launched_raw(kernel, tuple(dims), addresses)
         return (bindings.CUresult.CUDA_SUCCESS,)
 
+    def launch_overlapping(config: Any, kernel: str, addresses: int, extra: int) -> tuple[Any]:
+        (attribute,) = config.attrs
+        assert attribute.value.programmaticStreamSerializationAllowed == 1
+        world.overlapped.append(kernel)
+        dims = (config.gridDimX, config.gridDimY, config.gridDimZ, config.blockDimX, config.blockDimY, config.blockDimZ)
+        return launch_raw(kernel, *dims, config.sharedMemBytes, config.hStream, addresses, extra)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuda, "core", world.module(), raising=False)
         patch.setattr("cuda.bindings.driver.cuLaunchKernel", launch_raw)
+        patch.setattr("cuda.bindings.driver.cuLaunchKernelEx", launch_overlapping)
         patch.setattr("cuda.bindings.driver.cuKernelSetAttribute", opt_in)
         for module in (gpu, driver):
             patch.setattr(module, "find_gpu", lambda: None)

@@ -226,6 +226,8 @@ def test_packing_is_read(tmp_path: Path) -> None:
         ),
         ('{ kernel = "pack_b", of = "B", tile = [8, 8], block = 2048 }', "pack.block", "2048 is not an integer from 1"),
         ('{ kernel = "pack_b", of = "B", tile = [8, 8], grid = 2 }', "pack.grid", "unknown entry"),
+        ('{ kernel = "pack_b", of = "B", tile = [8, 8], overlap = 1 }', "pack.overlap", "1 is neither true nor false"),
+        ('{ kernel = "pack_b", of = "B", tile = [8, 8], overlap = true }', "pack.overlap", "add min_cc = 90"),
     ],
 )
 def test_packing_that_cannot_be_is_refused(tmp_path: Path, pack: str, key: str, what: str) -> None:

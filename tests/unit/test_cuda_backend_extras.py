@@ -291,3 +291,14 @@ def test_every_part_of_c_starts_aligned() -> None:
     assert len(parts) > 1
     assert all(4 * part.row0 % 16 == 0 and part.row0 % 3 == 0 for part in parts)
     assert sum(part.rows for part in parts) == 10**6
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_only_a_kernel_that_waits_itself_may_start_early(backend: CudaBackend, world: FakeCuda, overlap: bool) -> None:
+    assert PACKED.pack is not None
+    packing = replace(PACKED.pack, overlap=overlap)
+    world.structures["_Zmain"] = "pppiiip"
+    a, b = operands(9, 20, 17)
+    outcome = backend.run(kernel(replace(PACKED, pack=packing)), a, b)
+    np.testing.assert_array_equal(outcome.c, a @ b)
+    assert world.overlapped == (["_Zmain"] if overlap else [])
