@@ -56,9 +56,9 @@ def test_fast_kernels_give_the_same_on_every_architecture(name: str, arch: str) 
     assert_rung_is_same(fast(kernel, arch=arch, **params), Shape.parse(shapes[-1]))
 
 
-@pytest.mark.parametrize("table", ["warp", "mma", "async", "local"])
+@pytest.mark.parametrize("table", ["warp", "mma", "async", "local", "barriers"])
 def test_tables_of_opcodes_hold_on_both_engines(table: str) -> None:
-    """The unit tests of what lanes do together, run once more with C beside numpy."""
+    """The unit tests of what lanes do together, run once more with C beside numpy; C knows all of it."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "helpers.both_engines", "-p", "no:cacheprovider"]
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     run = subprocess.run(
@@ -71,6 +71,7 @@ def test_tables_of_opcodes_hold_on_both_engines(table: str) -> None:
     )
     assert run.returncode == 0, run.stdout[-4000:]
     assert "both engines: {'same'" in run.stdout
+    assert "unknown" not in run.stdout
 
 
 # Matrix products of any bits ------------------------------------------------------------------------------------------

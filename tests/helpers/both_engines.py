@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from numpy.typing import NDArray
 
 import helpers.ptx
@@ -72,6 +73,12 @@ def pytest_configure() -> None:
     """Take the place of the runner before any test imports it."""
     assert helpers.ptx.Machine is Machine
     helpers.ptx.run = _run
+
+
+def pytest_sessionstart() -> None:
+    """Each program is compiled, so that fewer are drawn than for numpy alone."""
+    settings.register_profile("few", deadline=None, derandomize=True, max_examples=20)
+    settings.load_profile("few")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
