@@ -16,9 +16,13 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cache of compiled kernels that lives as long as the session: the user's own is neither read nor written."""
-    folder = tmp_path_factory.mktemp("kernel_cache")
+def kernel_cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache of compiled kernels that lives as long as the session: the user's own is neither read nor written.
+
+    What one worker of a session has compiled, the others need not: entries are written whole or not at all.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if hasattr(request.config, "workerinput") else base) / "kernel_cache"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LADDER_CACHE_DIR", str(folder))
         yield folder

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 
-from ladder.sass import Code, Instruction, disassemble, kernels, widths
+from ladder.sass import Code, Instruction, disassemble, hottest_loop, kernels, widths
+
+_WAITS = ("BAR.SYNC", "SYNCS.PHASECHK")
 
 
 @cache
@@ -36,3 +38,11 @@ def shared_accesses(found: Counter[str]) -> Counter[str]:
 def shared_load_bits(cubin: bytes) -> Counter[int]:
     """Static count of shared-memory loads by width: ``{32: 16, 128: 4}``."""
     return widths((each for code in _code(cubin).values() for each in code.instructions), "LDS")
+
+
+def waits_in_the_mainloop(cubin: bytes, kernel: str) -> list[str]:
+    """Opcodes that wait for other threads or for copies, in the loop that multiplies; ``kernel`` is a mangled name.
+
+    They wait at a barrier of the block, or at one in shared memory, which counts bytes too.
+    """
+    return [each.opcode for each in hottest_loop(_code(cubin)[kernel]) if each.opcode.startswith(_WAITS)]
