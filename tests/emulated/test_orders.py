@@ -1,7 +1,11 @@
-"""How warps interleave between barriers changes neither C nor any count; a kernel that it does change has a race."""
+"""How warps interleave between barriers changes neither C nor what accesses cost; what it does change has a race.
+
+The order has one effect: which warp is the first to load a line, and so how many passes bring the lines in.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +17,8 @@ from numpy.typing import NDArray
 from ladder.backends.base import Outcome
 from ladder.backends.emulated import EmulatedBackend
 from ladder.errors import KernelFaultError
-from ladder.model import Rung
+from ladder.memory import WAVEFRONT_BYTES
+from ladder.model import Quantity, Rung, Traffic
 from ladder.profiles import load_profile
 from ladder.ptx import Order
 
@@ -39,6 +44,15 @@ def operands(rung: Rung) -> tuple[F32, F32]:
     return draw((m, k)).astype(np.float32), draw((k, n)).astype(np.float32)
 
 
+def without_fetches(outcome: Outcome) -> Traffic:
+    """The traffic without the passes that bring lines in, for which the first warp to ask pays."""
+    traffic = outcome.traffic
+    assert traffic is not None
+    pipe = traffic.levels["sm"].bytes - WAVEFRONT_BYTES * traffic.fetch_wavefronts
+    levels = {**traffic.levels, "sm": Quantity(bytes=pipe, origin="emulated")}
+    return replace(traffic, levels=levels, fetch_wavefronts=0)
+
+
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_no_order_changes_a_bit_or_a_count(rung: Rung) -> None:
     a, b = operands(rung)
@@ -46,7 +60,7 @@ def test_no_order_changes_a_bit_or_a_count(rung: Rung) -> None:
     for order in SERIAL:
         serial = product(rung, a, b, order)
         np.testing.assert_array_equal(serial.c.view(np.uint32), lockstep.c.view(np.uint32), order)
-        assert serial.traffic == lockstep.traffic
+        assert without_fetches(serial) == without_fetches(lockstep)
         assert serial.damage is lockstep.damage is None
 
 

@@ -16,7 +16,9 @@ def named(name):
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda r: r.name)
 def test_replay_equals_execution(rung):
-    shape = Shape(m=256, n=384, k=128)
+    bm, bn = rung.tile
+    # Whole tiles; of small ones, several to an SM.
+    shape = Shape(m=-(-256 // bm) * bm, n=-(-384 // bn) * bn, k=128)
     backend = emulator()
     kernel = compiled(rung)
     random = np.random.default_rng(0)

@@ -131,6 +131,8 @@ def test_the_launches_rows_partition_c(m: int, n: int, k: int, tile: tuple[int, 
 @pytest.mark.parametrize("rung", find([]), ids=lambda rung: rung.name)
 def test_every_rung_of_the_catalogue_covers_a_ragged_c(rung: Rung) -> None:
     bm, bn = rung.tile
-    (launch,) = plan(rung, shape(3 * bm + 1, 2 * bn + 1, 77))
-    assert launch.grid[:2] == (3, 4)
-    assert (launch.grid[2] > 1) == (rung.grid_z_tile is not None and rung.grid_z_tile < 77)
+    m, n, k = rung.multiple
+    shape = Shape(m=2 * bm + m, n=3 * bn + n, k=-(-77 // k) * k)
+    (launch,) = plan(rung, shape)
+    assert launch.grid[:2] == (4, 3)
+    assert (launch.grid[2] > 1) == (rung.grid_z_tile is not None and rung.grid_z_tile < shape.k)
