@@ -7,16 +7,26 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from helpers.command import Answer, command, environment, ladder, rows
 
 from ladder.catalog import load_catalog
+from ladder.model import Shape
+from ladder.profiles import load_profile
 
 SMALL = ("--backend", "emulated", "--shape", "33x17x9")
 MUTANTS = Path(__file__).parents[1] / "helpers" / "mutants"
+H200 = replace(load_profile("h200").device, backend="emulated")
 NAMES = [rung.name for rung in load_catalog()]
+RUNNING = {
+    rung.name
+    for rung in load_catalog()
+    if rung.why_not_on(H200) is None and rung.supports(Shape.parse(SMALL[-1])) is None
+}
+"""Rungs that the emulator runs at the small shape; the others are skipped with a reason."""
 
 
 def accepted(answer: Answer) -> str:
@@ -65,7 +75,13 @@ def test_run_writes_every_row_in_the_order_of_the_catalogue(tmp_path: Path) -> N
     output = accepted(ladder("run", *SMALL, "--json", out))
     found = rows(out)
     assert list(found) == NAMES
-    for row in found.values():
+    for rung in load_catalog():
+        row = found[rung.name]
+        if rung.name not in RUNNING:
+            assert row["skipped"] == (rung.why_not_on(H200) or rung.supports(Shape.parse(SMALL[-1])))
+            assert [row["check"], row["error"], row["traffic"], row["placement"], row["time_s"]] == [None] * 5
+            continue
+        assert row["skipped"] is None
         assert row["check"]["passed"]
         assert row["error"] is None
         assert row["time_s"] is None
@@ -73,7 +89,12 @@ def test_run_writes_every_row_in_the_order_of_the_catalogue(tmp_path: Path) -> N
         assert row["placement"]["fraction"] is None
         assert row["traffic"]["l1"]["origin"] == "emulated"
         assert len(row["source_sha256"]) == 64
-    assert list(table_rows(output)) == NAMES
+    table = table_rows(output)
+    assert list(table) == NAMES
+    assert {name for name, cells in table.items() if cells[0] == "right"} == RUNNING
+    assert {name for name, cells in table.items() if cells == ["skipped"]} == set(NAMES) - RUNNING
+    for name in set(NAMES) - RUNNING:
+        assert f"  {name} {SMALL[-1]}: skipped: {found[name]['skipped']}\n" in output
     data = json.loads(out.read_text(encoding="utf-8"))
     assert data["schema"] == "ladder/1"
     assert data["command"] == f"ladder run {' '.join(SMALL)} --json {out}"
@@ -126,11 +147,19 @@ def test_a_users_file_runs_from_any_folder(tmp_path: Path) -> None:
     assert rows(tmp_path / "r.json")["mine"]["check"]["passed"]
 
 
-@pytest.mark.parametrize("shape", ["5x7x0", "0x7x5", "5x0x7"])
-def test_empty_products_are_all_right(shape: str, tmp_path: Path) -> None:
+def test_empty_products_are_all_right(tmp_path: Path) -> None:
     out = tmp_path / "r.json"
-    accepted(ladder("run", "--backend", "emulated", "--shape", shape, "--json", out))
-    assert all(row["check"]["passed"] for row in rows(out).values())
+    empty = ("5x7x0", "0x7x5", "5x0x7")
+    shapes = [word for shape in empty for word in ("--shape", shape)]
+    accepted(ladder("run", *sorted(RUNNING), "--backend", "emulated", *shapes, "--json", out))
+    runs = json.loads(out.read_text(encoding="utf-8"))["runs"]
+    right = {(run["rung"], "{m}x{n}x{k}".format(**run["shape"])) for run in runs if (run["check"] or {}).get("passed")}
+    assert right == {
+        (rung.name, shape)
+        for rung in load_catalog()
+        for shape in empty
+        if rung.name in RUNNING and rung.supports(Shape.parse(shape)) is None
+    }
 
 
 def test_count_tables_bytes_wavefronts_and_intensity() -> None:
