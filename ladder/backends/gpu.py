@@ -212,7 +212,16 @@ class Gpu:
 
         Integers of Python are passed as 64-bit pointers, numpy's scalars and arrays by value as what they are. With
         ``overlap`` the kernel may start before the one enqueued before it ends, and waits itself where it must.
+
+        Raises:
+            BackendError: an argument is a Python float, which would be passed as a double.
         """
+        for argument in arguments:
+            if isinstance(argument, float):
+                raise BackendError(
+                    f"kernel argument {argument!r} is a Python float, which is passed as a double; "
+                    f"give numpy.float32({float(argument)!r}) for a float parameter"
+                )
         if overlap or any(isinstance(argument, np.ndarray) for argument in arguments):
             return self._launcher_by_value(kernel, grid, block, arguments, smem_bytes, overlap=overlap)
         config = self.core.LaunchConfig(grid=grid, block=block, shmem_size=smem_bytes)

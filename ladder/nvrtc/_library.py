@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,8 @@ from typing import Any
 from ladder.errors import CompileError, NvrtcMissingError
 
 __all__ = ["Product", "supported_archs", "translate", "version"]
+
+_NO_HEADER = re.compile(r'(?:cannot|could not) open source file "([^"]+)"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,8 @@ def translate(source: str, *, path: Path, name_expressions: tuple[str, ...], opt
         log = _text(nvrtc, program, "ProgramLog")
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             reason = log.strip() or _reason(nvrtc, status)
-            raise CompileError(f"{path}: NVRTC {release} cannot compile {' and '.join(name_expressions)}:\n{reason}")
+            what = f"{path}: NVRTC {release} cannot compile {' and '.join(name_expressions)}"
+            raise CompileError(f"{what}:\n{reason}{_missing_header(reason, path)}")
         lowered = [_call(nvrtc, nvrtc.nvrtcGetLoweredName(program, n.encode()))[0].decode() for n in name_expressions]
         return Product(
             ptx=_text(nvrtc, program, "PTX"),
@@ -101,6 +105,17 @@ def _call(nvrtc: ModuleType, result: tuple[Any, ...]) -> tuple[Any, ...]:
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         raise CompileError(f"NVRTC: {_reason(nvrtc, status)}")
     return tuple(values)
+
+
+def _missing_header(log: str, path: Path) -> str:
+    """What to do about a header that NVRTC did not find; nothing when there is none."""
+    found = _NO_HEADER.search(log)
+    if found is None:
+        return ""
+    return (
+        f"\n{found[1]} is neither beside {path.name} nor in cuda_src/common, and NVRTC comes without "
+        f"the headers of the CUDA toolkit: put it beside {path.name}, or include it by its whole path."
+    )
 
 
 def _reason(nvrtc: ModuleType, status: Any) -> str:
