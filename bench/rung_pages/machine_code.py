@@ -158,6 +158,11 @@ def _conflicts(loop: Iterable[Instruction]) -> str:
     return f"{use.conflicts} ({percent(use.conflicts / use.ffmas)})" if use.ffmas else ""
 
 
+def _bank_cycles(loop: Iterable[Instruction]) -> str:
+    use = bank_use(loop)
+    return f"{use.cycles / use.ffmas:.2f}" if use.ffmas else ""
+
+
 _ARCH: Column[Build] = ("architecture", lambda build: f"`{build.arch}`")
 _RESOURCES: tuple[Column[Build], ...] = (
     ("GPU", lambda build: build.device.name),
@@ -192,4 +197,5 @@ _LOOP: tuple[Column[Build], ...] = (
     ("beside them", _in_loop(_others)),
     ("register reads an FFMA", _in_loop(_reads)),
     ("FFMAs in a bank conflict", _in_loop(_conflicts)),
+    ("bank cycles an FFMA", _in_loop(_bank_cycles)),
 )

@@ -165,29 +165,32 @@ def test_a_matrix_instruction_outweighs_many_ffmas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "reads", "conflicts"),
+    ("lines", "reads", "conflicts", "cycles"),
     [
-        (["FFMA R0, R2, R4, R6"], 3, 1),
-        (["FFMA R0, R2, R4, R7"], 3, 0),
-        (["FFMA R0, R2, R2, R4"], 2, 0),  # one register is read once
-        (["FFMA R0, R2, c[0x0][0x160], R4"], 2, 0),
+        (["FFMA R0, R2, R4, R6"], 3, 1, 3),
+        (["FFMA R0, R2, R4, R7"], 3, 0, 2),
+        (["FFMA R0, R2, R2, R4"], 2, 0, 2),  # one register is read once
+        (["FFMA R0, R2, c[0x0][0x160], R4"], 2, 0, 2),
+        (["FFMA R0, R2, c[0x0][0x160], R3"], 2, 0, 1),
         # The second finds R4 where the first left it: same slot, same bank.
-        (["FFMA R1, R2, R4.reuse, R3", "FFMA R6, R8, R4, R6"], 5, 0),
+        (["FFMA R1, R2, R4.reuse, R3", "FFMA R6, R8, R4, R6"], 5, 0, 4),
         # Without the flag, or in another slot, it reads it again.
-        (["FFMA R1, R2, R4, R3", "FFMA R6, R8, R4, R6"], 6, 1),
-        (["FFMA R1, R4.reuse, R2, R3", "FFMA R6, R8, R4, R6"], 6, 1),
+        (["FFMA R1, R2, R4, R3", "FFMA R6, R8, R4, R6"], 6, 1, 5),
+        (["FFMA R1, R4.reuse, R2, R3", "FFMA R6, R8, R4, R6"], 6, 1, 5),
         # A read of the other bank leaves it there; one of the same bank does not; a hit uses it up.
-        (["FFMA R1, R2, R4.reuse, R3", "FFMA R1, R2, R5, R3", "FFMA R6, R8, R4, R6"], 8, 0),
-        (["FFMA R1, R2, R4.reuse, R3", "FFMA R1, R3, R8, R3", "FFMA R6, R8, R4, R6"], 8, 1),
-        (["FFMA R1, R2, R4.reuse, R3", "FFMA R1, R2, R4, R3", "FFMA R6, R8, R4, R6"], 8, 1),
+        (["FFMA R1, R2, R4.reuse, R3", "FFMA R1, R2, R5, R3", "FFMA R6, R8, R4, R6"], 8, 0, 6),
+        (["FFMA R1, R2, R4.reuse, R3", "FFMA R1, R3, R8, R3", "FFMA R6, R8, R4, R6"], 8, 1, 6),
+        (["FFMA R1, R2, R4.reuse, R3", "FFMA R1, R2, R4, R3", "FFMA R6, R8, R4, R6"], 8, 1, 6),
         # Other instructions use the cache as well, but only FFMAs are counted.
-        (["IADD3 R9, R3, R4.reuse, R5", "FFMA R6, R8, R4, R6"], 2, 0),
-        (["FFMA R1, R2.reuse, R3, R5", "STS [R4], R9", "FFMA R6, R2, R8, R6"], 6, 1),
+        (["IADD3 R9, R3, R4.reuse, R5", "FFMA R6, R8, R4, R6"], 2, 0, 2),
+        (["FFMA R1, R2.reuse, R3, R5", "STS [R4], R9", "FFMA R6, R2, R8, R6"], 6, 1, 5),
     ],
 )  # fmt: skip
-def test_register_reads_and_bank_conflicts(lines: list[str], reads: int, conflicts: int) -> None:
+def test_register_reads_and_bank_conflicts(lines: list[str], reads: int, conflicts: int, cycles: int) -> None:
     ffmas = sum(line.startswith("FFMA") for line in lines)
-    assert bank_use(code(*lines).instructions) == BankUse(ffmas=ffmas, reads=reads, conflicts=conflicts)
+    assert bank_use(code(*lines).instructions) == BankUse(
+        ffmas=ffmas, reads=reads, conflicts=conflicts, cycles=cycles
+    )
 
 
 def test_without_nvdisasm_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
