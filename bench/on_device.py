@@ -1,6 +1,7 @@
 """One session on a GPU: sanity, the GPU tests, the roofs, a full run, the peers and the counters, a process each.
 
     python bench/on_device.py --out results/ [--stages sanity,tests,ceilings,run,peers,counts] [--budget 540]
+    python bench/on_device.py --out results/ --stages fast-small,fast-large,fast-oblong,errors,fast-counts
 
 A stage that fails or overruns its time is reported and the next one goes on. Everything measured is written below
 ``--out`` as JSON or CSV; a short table comes last. Needs a GPU; ncu for the counters; torch or cupy for the peers.
@@ -27,6 +28,26 @@ CRC_SHAPES = ("256x256x256", "131x77x259")
 RAGGED_SHAPES = ("1x1x1", "33x17x5", "257x129x65", "3x3x431", "5x7x0")
 RESULTS, COUNTERS = "results.json", "counters.csv"
 
+FAST = {
+    "fast-small": (
+        ("slice_k", "tma_slice_k", "tma_pipeline", "split_mma", "split_tensor_64", "tensor_tf32"),
+        ("512x512x512", "1024x1024x1024"),
+        70,
+    ),
+    "fast-large": (
+        ("vectorized", "warp_tile", "async_pipeline", "tma_pipeline", "split_mma", "split_tensor_256", "tensor_tf32"),
+        ("2048x2048x2048", "4096x4096x4096", "8192x8192x8192"),
+        110,
+    ),
+    "fast-oblong": (
+        ("tma_pipeline", "tma_slice_k", "split_tensor_256"),
+        ("16384x1024x1024", "1024x16384x1024", "1024x1024x16384"),
+        60,
+    ),
+}
+"""Stages beside cuBLAS: rungs, shapes, and the seconds that they may take (about 2.5 a rung and shape on an H200)."""
+ACCURATE = ("split_tensor_256", "split_mma", "tma_pipeline", "tensor_tf32")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
@@ -43,6 +64,16 @@ def stages(out: Path) -> tuple[Stage, ...]:
     shapes = [word for shape in SHAPES for word in ("--shape", shape)]
     run = (sys.executable, "-m", "ladder", "run", "--backend", "cuda", *shapes, "--json", str(out / RESULTS))
     peers = (sys.executable, str(ROOT / "bench" / "peers.py"), *shapes, "--into", str(out / RESULTS))
+    beside = (sys.executable, str(ROOT / "bench" / "peers.py"))
+    errors = (
+        *beside,
+        *_flags("--rung", ACCURATE),
+        *_flags("--shape", SHAPES[1:]),
+        "--errors",
+        str(out / "errors.json"),
+    )
+    names = dict.fromkeys(name for rungs, _, _ in FAST.values() for name in rungs)
+    counted = (sys.executable, "-m", "ladder", "run", *names, "--backend", "cuda", "--shape", SHAPES[-1])
     tests = (sys.executable, "-m", "pytest", "-q", "-m", "gpu", "--durations=15", "-p", "no:cacheprovider", "tests/gpu")
     return (
         Stage(name="sanity", command=(*me, "sanity"), limit_s=120),
@@ -51,7 +82,27 @@ def stages(out: Path) -> tuple[Stage, ...]:
         Stage(name="run", command=run, limit_s=240),
         Stage(name="peers", command=peers, limit_s=90),
         Stage(name="counts", command=(*me, "counts"), limit_s=150),
+        *(
+            Stage(
+                name=name,
+                command=(
+                    *beside,
+                    *_flags("--rung", rungs),
+                    *_flags("--shape", sizes),
+                    "--json",
+                    str(out / f"{name}.json"),
+                ),
+                limit_s=limit_s,
+            )
+            for name, (rungs, sizes, limit_s) in FAST.items()
+        ),
+        Stage(name="errors", command=errors, limit_s=60),
+        Stage(name="fast-counts", command=(*counted, "--json", str(out / "fast-counts.json")), limit_s=90),
     )
+
+
+def _flags(flag: str, values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word for value in values for word in (flag, value))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,9 +123,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stage in chosen:
         left = min(stage.limit_s, deadline - time.monotonic())
         ends.append((stage.name, *_run(stage, left)))
-    print(f"\n{'stage':<10} {'seconds':>8}  outcome")
+    print(f"\n{'stage':<12} {'seconds':>8}  outcome")
     for name, seconds, outcome in ends:
-        print(f"{name:<10} {seconds:8.1f}  {outcome}")
+        print(f"{name:<12} {seconds:8.1f}  {outcome}")
     return int(any(outcome != "ok" for _, _, outcome in ends))
 
 

@@ -230,7 +230,7 @@ counts the operands that have to come from the banks, 3 at most: an operand mark
 and bank until the next read of that place and bank. An FFMA that reads three registers of one bank is in conflict.
 *Bank cycles an FFMA* is what the banks need: the larger of its reads of even and of odd registers, at least 1. With 64
 FP32 lanes an SM (7.x, 8.0) an FFMA has two cycles anyway; with 128 (8.6 and later) it has one, and what exceeds it are
-lost issue slots. So two operands are enough to wait for: those that change from one FFMA to the next belong into different
-banks. This is an estimate from the text: what stays at hand is lost when another warp issues in between. Sources: Z. Jia et al.,
-"Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018; R. Huerta et al., "Dissecting and Modeling
-the Architecture of Modern GPU Cores", MICRO 2025, section 5.3."""
+lost issue slots. So two operands are enough to wait for: those that change from one FFMA to the next belong into
+different banks. This is an estimate from the text: what stays at hand is lost when another warp issues in between.
+Sources: Z. Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018; R. Huerta et al.,
+"Dissecting and Modeling the Architecture of Modern GPU Cores", MICRO 2025, section 5.3."""

@@ -10,6 +10,8 @@ import pytest
 from helpers.command import ROOT, environment
 
 from bench import on_device
+from ladder import catalog
+from ladder.model import Shape
 
 
 def stage(name: str, program: str, limit_s: float = 30) -> on_device.Stage:
@@ -48,11 +50,21 @@ def test_a_spent_budget_leaves_stages_out(
 
 def test_every_stage_can_be_started(tmp_path: Path) -> None:
     found = on_device.stages(tmp_path)
-    assert [stage.name for stage in found] == ["sanity", "tests", "ceilings", "run", "peers", "counts"]
+    assert [stage.name for stage in found] == [
+        "sanity", "tests", "ceilings", "run", "peers", "counts",
+        "fast-small", "fast-large", "fast-oblong", "errors", "fast-counts",
+    ]  # fmt: skip
     for made in found:
         own = "--only" in made.command
         assert own == (made.name in on_device.BODIES)
         assert made.command[0] == sys.executable
+
+
+def test_the_rungs_that_are_timed_beside_cublas_are_there() -> None:
+    for rungs, shapes, _ in on_device.FAST.values():
+        assert catalog.find(rungs)
+        assert [str(Shape.parse(shape)) for shape in shapes] == list(shapes)
+    assert catalog.find(on_device.ACCURATE)
 
 
 def test_sanity_without_a_gpu_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

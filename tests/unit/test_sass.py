@@ -188,9 +188,7 @@ def test_a_matrix_instruction_outweighs_many_ffmas() -> None:
 )  # fmt: skip
 def test_register_reads_and_bank_conflicts(lines: list[str], reads: int, conflicts: int, cycles: int) -> None:
     ffmas = sum(line.startswith("FFMA") for line in lines)
-    assert bank_use(code(*lines).instructions) == BankUse(
-        ffmas=ffmas, reads=reads, conflicts=conflicts, cycles=cycles
-    )
+    assert bank_use(code(*lines).instructions) == BankUse(ffmas=ffmas, reads=reads, conflicts=conflicts, cycles=cycles)
 
 
 def test_without_nvdisasm_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
