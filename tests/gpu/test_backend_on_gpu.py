@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.command import environment
-from helpers.on_gpu import RUNGS, backend, compiled, kernel_of, mutant
+from helpers.on_gpu import RUNGS, backend, compiled, kernel_of, mutant, need
 
 from ladder.backends.cuda import CudaBackend, find_gpu, multiply_device
 from ladder.backends.timing import measure_interleaved
@@ -135,6 +135,7 @@ sys.exit("no error")
 
 @each_rung
 def test_occupancy_is_a_share_of_the_warps(rung: Rung) -> None:
+    need(rung)
     resources = backend().resources(compiled(rung))
     assert resources.occupancy is not None
     assert 0 < resources.occupancy <= 1
@@ -210,6 +211,7 @@ def to_cpu(array: Any) -> np.ndarray:
 @pytest.mark.filterwarnings("ignore")
 @each_rung
 def test_arrays_on_the_gpu_are_multiplied_where_they_are(rung: Rung, library: Any) -> None:
+    need(rung)
     a, b = inputs(Shape(m=64, n=96, k=128), kind="integers")
     left, right = to_gpu(library, a), to_gpu(library, b)
     np.testing.assert_array_equal(to_cpu(multiply_device(rung, left, right)), a @ b)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.on_gpu import RUNGS, backend, compiled, mutant
+from helpers.on_gpu import RUNGS, backend, compiled, mutant, need
 
 from bench import peers, tune
 from bench.gpu_oracle import GpuOracle
@@ -35,8 +35,7 @@ def judged(torch: Any, rung: Rung, shape: Shape) -> Any:
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_the_judge_on_the_gpu_agrees_with_numpy(torch: Any, rung: Rung) -> None:
-    if rung.why_not_on(backend().device) is not None:
-        pytest.skip(f"{rung.name} {rung.why_not_on(backend().device)}")
+    need(rung)
     shape = Shape(m=256, n=384, k=512)
     found, expected = judged(torch, rung, shape), prove(backend(), compiled(rung), shape)
     assert found.passed, found.failure

@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from ladder.backends.cuda import CudaBackend
 from ladder.catalog import load_catalog, parse_file
 from ladder.model import Rung
 from ladder.nvrtc import Compiled, compile_rung
 
-__all__ = ["RUNGS", "backend", "compiled", "kernel_of", "mutant"]
+__all__ = ["RUNGS", "backend", "compiled", "kernel_of", "mutant", "need"]
 
 RUNGS: tuple[Rung, ...] = load_catalog()
 MUTANTS = Path(__file__).parent / "mutants"
@@ -20,6 +22,13 @@ MUTANTS = Path(__file__).parent / "mutants"
 def backend() -> CudaBackend:
     """The first GPU; DriverMissingError says what is missing when there is none."""
     return CudaBackend()
+
+
+def need(rung: Rung) -> None:
+    """Skip a test of a rung that the GPU cannot run, and say why."""
+    reason = rung.why_not_on(backend().device)
+    if reason is not None:
+        pytest.skip(f"{rung.name} {reason}")
 
 
 @cache
