@@ -16,11 +16,13 @@
 //           available precision", Numer. Math. 18, 1971; how tensor cores round: F. A. Khattak, M. Mikaitis, "Accurate
 //           models of NVIDIA tensor cores", 2025.
 //
-// Range. Operands are scaled by 2^13 as they are split, and C by 2^-26 as it is stored. So even the smallest subnormal
-// is split without loss, and subnormal products are summed among normal numbers. An infinity, a NaN, an operand from
-// 2^102 on or a sum past that makes the element's sum infinite or NaN; the element is then computed again by fused
-// multiply-adds in k order, and gets rung 07's bits at a naive kernel's pace. So C is infinite or NaN wherever the
-// product is, and nowhere that rung 07's is not. (A sum that only leaves the range on its way may stay finite.)
+// Range. Operands are scaled by 2^23 as they are split, and C by 2^-46 as it is stored. Neither part of a float32
+// number, be it the smallest, is then subnormal in TF32. Tensor cores align products by their operands' exponents, where
+// a subnormal counts as 2^-126 however small it is, and an H200 drops what lies 25 bits below the largest: at 2^13 it
+// kept 15 bits of a product with 2^-149. An infinity, a NaN, an operand from 2^92 on or a sum past 2^82 makes the
+// element's sum infinite or NaN; the element is then computed again by fused multiply-adds in k order, and gets rung
+// 07's bits at a naive kernel's pace. So C is infinite or NaN wherever the product is, and nowhere that rung 07's is
+// not. (A sum that only leaves the range on its way may stay finite.)
 //
 // Error, in units of 2^-24 |A||B|: 4 for the bits lost in both operands, 4 for lo lo', 2 for each rounding and up to 2
 // for each alignment in the tensor cores, 1 for each FP32 add: below 16 at K = 1, and below 16 K, hence unit_roundoff.
@@ -59,15 +61,16 @@ __device__ __forceinline__ void fetch_tile(unsigned to, Place place, const float
   }
 }
 
-// x 2^13 = hi + lo, both TF32 but for the bits of lo that the tensor cores cut off: at most one, of the 24 of x. hi is
-// x 2^13 rounded to 11 bits, to nearest (Dekker's splitting); lo is exact. Masked off instead, hi would always lie on
-// one side of x, lo would keep two bits less, and such errors add up. Where x (2^26 + 2^13) is not finite, and so
-// wherever x is not, both come out NaN. The intrinsics keep the compiler from fusing what must be rounded twice.
+// x 2^23 = hi + lo, both TF32 but for the bits of lo that the tensor cores cut off: at most one, of the 24 of x. hi is
+// x 2^23 rounded to 11 bits, to nearest (Dekker's splitting); lo is exact. Both are multiples of 2^-126, so zero or
+// normal. Masked off instead, hi would always lie on one side of x, lo would keep two bits less, and such errors add
+// up. Where x (2^36 + 2^23) is not finite, and so wherever x is not, both come out NaN. The intrinsics keep the
+// compiler from fusing what must be rounded twice.
 __device__ __forceinline__ void split(float x, unsigned& hi, unsigned& lo) {
-  const float p = __fmul_rn(x, 8192.0f * 8193.0f);
-  const float h = __fadd_rn(p, __fmaf_rn(x, 8192.0f, -p));
+  const float p = __fmul_rn(x, 0x1p23f * 8193.0f);
+  const float h = __fadd_rn(p, __fmaf_rn(x, 0x1p23f, -p));
   hi = __float_as_uint(h);
-  lo = __float_as_uint(__fmaf_rn(x, 8192.0f, -h));
+  lo = __float_as_uint(__fmaf_rn(x, 0x1p23f, -h));
 }
 
 template <int BM, int BN, int BK, int WM, int WN, int STAGES, int PROMOTE, int NUM_THREADS>
@@ -201,7 +204,7 @@ split_mma(const float* __restrict__ A, const float* __restrict__ B, float* __res
 #pragma unroll
       for (int j = 0; j < TILES_N; ++j) {
         const unsigned col = col0 + warp_col + 16 * j + 2 * group;
-        const float2 v = {0x1p-26f * acc[i][j][h], 0x1p-26f * acc[i][j][2 + h]};
+        const float2 v = {0x1p-46f * acc[i][j][h], 0x1p-46f * acc[i][j][2 + h]};
         float* to = C + size_t(row) * N + col;
         finite = finite && isfinite(v.x) && isfinite(v.y);
         if (row < M && col < N) {

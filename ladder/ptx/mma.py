@@ -8,6 +8,7 @@ exponent, cuts what falls below a few extra bits, and rounds a float32 result to
 (Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ CS 7:e330, 2021; Khattak and
 Mikaitis, "Accurate models of NVIDIA tensor cores", arXiv:2512.07004). Modelled here: the products summed in float64 in
 order of k, then C, then one such rounding. So bits may differ from a GPU's, and results compare by tolerance only.
+Hardware aligns the product of a subnormal operand as if that were normal, at the cost of bits that are kept here.
 """
 
 from __future__ import annotations

@@ -7,8 +7,18 @@ from functools import cache
 
 import numpy as np
 import pytest
+from helpers import tensor_core
 from helpers.kernels import RUNGS, compiled, emulator
-from helpers.split import KINDS, assert_as_float32, at_the_ends, normwise, operands, pairs_of_ends, there_and_back
+from helpers.split import (
+    KINDS,
+    assert_as_float32,
+    at_the_ends,
+    normwise,
+    nothing_beside_much,
+    operands,
+    pairs_of_ends,
+    there_and_back,
+)
 from numpy.typing import NDArray
 
 from ladder import catalog
@@ -19,6 +29,7 @@ from ladder.model import Shape
 from ladder.nvrtc import Compiled, compile_rung
 from ladder.oracle import compare
 from ladder.profiles import load_profile
+from ladder.ptx import mma
 
 F32 = NDArray[np.float32]
 
@@ -39,6 +50,18 @@ def variant(*changes: tuple[str, str]) -> Compiled:
         assert source.count(old) == 1, old
         source = source.replace(old, new)
     return compile_rung(replace(SPLIT, source=source), arch="sm_90")
+
+
+def scaled_by(exponent: int) -> tuple[tuple[str, str], ...]:
+    """The changes that scale operands by another power of two, and C by what undoes it."""
+    scale, back = f"0x1p{exponent}f", f"0x1p{-2 * exponent}f"
+    places = "{{{0} * acc[i][j][h], {0} * acc[i][j][2 + h]}}"
+    return (
+        ("__fmul_rn(x, 0x1p23f * 8193.0f)", f"__fmul_rn(x, {scale} * 8193.0f)"),
+        ("__fmaf_rn(x, 0x1p23f, -p)", f"__fmaf_rn(x, {scale}, -p)"),
+        ("__fmaf_rn(x, 0x1p23f, -h)", f"__fmaf_rn(x, {scale}, -h)"),
+        (places.format("0x1p-46f"), places.format(back)),
+    )
 
 
 def product(a: F32, b: F32, kernel: Compiled | None = None) -> F32:
@@ -110,9 +133,9 @@ def test_all_kinds_of_data(kind: DataKind, shape: str) -> None:
 # The ends of the range ------------------------------------------------------------------------------------------------
 
 
-def assert_right(a: F32, b: F32) -> None:
+def assert_right(a: F32, b: F32, kernel: Compiled | None = None) -> None:
     with np.errstate(all="ignore"):
-        assert_as_float32(product(a, b), chain(a, b), a, b, unit_roundoff=SPLIT.unit_roundoff)
+        assert_as_float32(product(a, b, kernel), chain(a, b), a, b, unit_roundoff=SPLIT.unit_roundoff)
 
 
 @pytest.mark.parametrize("others", [0, 1, 2])
@@ -120,10 +143,17 @@ def test_every_pair_of_ends(others: int) -> None:
     assert_right(*pairs_of_ends(others))
 
 
-@pytest.mark.parametrize(("of_a", "of_b"), [(-140, 100), (100, -140), (-75, -70), (-149, 0), (60, 67), (101, 30)])
+@pytest.mark.parametrize(
+    ("of_a", "of_b"),
+    [(-140, 100), (100, -140), (-140, 80), (80, -140), (-75, -70), (-149, 0), (60, 67), (101, 30), (40, 40)],
+)
 def test_random_data_at_the_ends(of_a: int, of_b: int) -> None:
-    """Subnormal operands, subnormal products, products past the range."""
+    """Subnormal operands, subnormal products, products past the range, sums of which some are computed again."""
     assert_right(*at_the_ends(of_a, of_b))
+
+
+def test_zeros_beside_large_numbers_cost_no_bits() -> None:
+    assert_right(*nothing_beside_much())
 
 
 def test_specials_reach_their_row_or_column_and_no_other() -> None:
@@ -141,8 +171,8 @@ def test_a_sum_that_leaves_the_range_on_its_way_is_never_worse_than_a_chain() ->
 @pytest.mark.parametrize(
     ("changes", "kind"),
     [
-        # Without the scale: subnormal parts of small operands are lost.
-        ((("8192.0f * 8193.0f", "8193.0f"),), "small"),
+        # Subnormal parts of small operands are lost.
+        (scaled_by(0), "small"),
         # Without the second look: infinity minus infinity.
         ((("if (finite) return;", "return;"),), "specials"),
     ],
@@ -150,7 +180,6 @@ def test_a_sum_that_leaves_the_range_on_its_way_is_never_worse_than_a_chain() ->
 )
 def test_what_the_ends_need_is_missed(changes: tuple[tuple[str, str], ...], kind: str) -> None:
     if kind == "small":
-        changes = (*changes, *plain_scale())
         a = np.full((4, 3), 2.0**-122 / 3, np.float32)
         b = np.full((3, 4), 2.0**90 / 3, np.float32)
     else:
@@ -161,10 +190,43 @@ def test_what_the_ends_need_is_missed(changes: tuple[tuple[str, str], ...], kind
         assert compare(product(a, b), a, b, unit_roundoff=SPLIT.unit_roundoff).passed
 
 
-def plain_scale() -> tuple[tuple[str, str], ...]:
-    """What turns the scales of operands and of C into ones, beside the first."""
-    return (
-        ("__fmaf_rn(x, 8192.0f, -p)", "__fmaf_rn(x, 1.0f, -p)"),
-        ("__fmaf_rn(x, 8192.0f, -h)", "__fmaf_rn(x, 1.0f, -h)"),
-        ("{0x1p-26f * acc[i][j][h], 0x1p-26f * acc[i][j][2 + h]}", "{acc[i][j][h], acc[i][j][2 + h]}"),
-    )
+# As an H200's tensor cores add ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def as_an_h200_adds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of the numpy engine lose the bits that an H200's lose."""
+    monkeypatch.setattr(mma, "product", tensor_core.product)
+
+
+@pytest.mark.usefixtures("as_an_h200_adds")
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(pytest.param(pairs_of_ends(others), id=f"pairs of ends and {others} others") for others in (0, 1, 2)),
+        *(
+            pytest.param(at_the_ends(of_a, of_b), id=f"2^{of_a} times 2^{of_b}")
+            for of_a, of_b in ((-140, 80), (80, -140), (-149, 60), (40, 40))
+        ),
+        pytest.param(nothing_beside_much(), id="zeros times much"),
+    ],
+)
+def test_the_ends_hold_though_tensor_cores_drop_low_bits(data: tuple[F32, F32]) -> None:
+    assert_right(*data, compiled(SPLIT))
+
+
+@pytest.mark.usefixtures("as_an_h200_adds")
+@pytest.mark.parametrize(("k", "share"), [(64, 1.0), (512, 0.5)])
+def test_it_is_as_near_to_the_exact_product_there(k: int, share: float) -> None:
+    a, b = operands("uniform", k)
+    assert normwise(product(a, b, compiled(SPLIT)), a, b) <= share * normwise(chain(a, b), a, b)
+
+
+@pytest.mark.usefixtures("as_an_h200_adds")
+def test_an_operand_that_is_subnormal_in_tf32_would_lose_bits() -> None:
+    """What the GPU gave when operands were scaled by 2^13: 18 bits of 24, beyond the bound."""
+    a, b = np.float32([[np.pi * 2.0**20]]), np.float32([[3 * 2.0**-149]])
+    lossy = product(a, b, variant(*scaled_by(13)))
+    assert lossy == np.float32(1.38484162e-38)
+    assert not compare(lossy, a, b, unit_roundoff=SPLIT.unit_roundoff).passed
+    assert abs(product(a, b, compiled(SPLIT)) / np.float32(1.38484669e-38) - 1) < 2.0**-22

@@ -13,6 +13,7 @@ __all__ = [
     "assert_as_float32",
     "at_the_ends",
     "normwise",
+    "nothing_beside_much",
     "operands",
     "pairs_of_ends",
     "there_and_back",
@@ -24,7 +25,9 @@ Pair = tuple[F32, F32]
 KINDS = ("uniform", "normal", "scaled")
 """In [0, 1), standard normal, and that with the rows of A and the columns of B scaled over 12 decades."""
 
-HUGE = 2.0**102
+HUGE = 2.0**92
+"""Operands from here on are not split: their rows and columns of C are those of the chain."""
+
 MAX = np.finfo(np.float32).max
 
 
@@ -34,8 +37,12 @@ def of_bits(*bits: int) -> F32:
 
 _POSITIVE = np.concatenate(
     [
-        np.array([0.0, 1, 3, 4096, 1 / 3, np.pi * 2.0**20, np.inf, np.nan, MAX, MAX / 3, 2.0**115, HUGE], np.float32),
-        np.array([HUGE * (1 - 2.0**-24), 2.0**101 / 3, 2.0**64 / 3, 2.0**63 * 1.7], np.float32),
+        np.array(
+            [0.0, 1, 3, 4096, 1 / 3, np.pi * 2.0**20, np.inf, np.nan, MAX, MAX / 3, 2.0**115, 2.0**102], np.float32
+        ),
+        np.array([HUGE, HUGE * (1 - 2.0**-24), HUGE * (1 - 2.0**-12), 2.0**91 / 3], np.float32),
+        # Whose squares are about the largest float32, and the largest sum that is not computed again.
+        np.array([2.0**64 / 3, 2.0**63 * 1.7, 2.0**41 / 3, 2.0**40 * 1.7, 2.0**41], np.float32),
         # NaN that a tensor core reads as infinity, and the GPU's own.
         of_bits(0x7F800001, 0x7FFFFFFF),
         # The largest that TF32 holds, and the first two that it rounds to infinity.
@@ -84,6 +91,16 @@ def at_the_ends(of_a: int, of_b: int) -> Pair:
     a = (rng.uniform(-2, 2, (33, 45)) * 2.0**of_a).astype(np.float32)
     b = (rng.uniform(-2, 2, (45, 37)) * 2.0**of_b).astype(np.float32)
     return a, b
+
+
+def nothing_beside_much() -> Pair:
+    """Zeros times large numbers, in sums of much smaller products: a zero has an exponent too, which must not count."""
+    rng = np.random.default_rng(9)
+    a, b = rng.uniform(1, 2, (33, 45)), rng.uniform(1, 2, (45, 37))
+    a[:, ::3], b[::3] = a[:, ::3] * 2.0**80, 0
+    a[:, 1::3], b[1::3] = 0, b[1::3] * 2.0**80
+    a[:, 2::3], b[2::3] = a[:, 2::3] * 2.0**-50, b[2::3] * 2.0**-50
+    return a.astype(np.float32), b.astype(np.float32)
 
 
 def there_and_back() -> Pair:
