@@ -55,8 +55,9 @@ ladder: $(READY) ## Run every rung, write the report, print its path
 report: $(READY) ## Write the report again from the last run
 	@$(RUN) -m ladder report $(REPORT)/results.json --out $(REPORT)
 
-pages: $(READY) ## Write docs/rungs/ again from the kernels and the committed records
+pages: $(READY) ## Write docs/rungs/ and the numbers quoted in docs/ again from the kernels and the committed records
 	$(RUN) -m bench.rung_pages
+	$(RUN) -m bench.quoted
 
 test: lint ## Lint, types, layers, and every test that needs no GPU
 	$(RUN) -m pytest -m "not gpu" -n $(TEST_JOBS)
