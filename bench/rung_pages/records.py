@@ -105,12 +105,16 @@ def is_cube(shape: Shape) -> bool:
 
 
 def showcase(rungs: Sequence[Rung], records: Sequence[Record]) -> tuple[str, Shape] | None:
-    """The card and cube at which most of ``rungs`` were timed, the largest such cube; None without one."""
+    """The card and cube at which most files of ``rungs`` were timed, the largest such cube; None without one."""
     count: Counter[tuple[str, Shape]] = Counter()
     for card in dict.fromkeys(record.card for record in records):
-        for rung in rungs:
-            timed = {one.run.shape for one in rows_of(rung, records, card) if one.run.time is not None}
-            count.update((card, shape) for shape in timed if is_cube(shape))
+        timed = {
+            (rung.path, one.run.shape)
+            for rung in rungs
+            for one in rows_of(rung, records, card)
+            if one.run.time is not None and is_cube(one.run.shape)
+        }
+        count.update((card, shape) for _, shape in timed)
     return max(count, key=lambda key: (count[key], key[1].flop), default=None)
 
 
