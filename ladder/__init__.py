@@ -1,8 +1,9 @@
 """A ladder of CUDA matmul kernels on a measured, nested roofline, with a GPU and without.
 
 ``ladder.matmul(a, b)`` multiplies, with the fastest known rung or the one you name; ``ladder.choose("512x512x512")``
-says which that is and why; ``ladder.run("tiled_32", "256x256x256")`` proves, counts and places one rung. Names are
-loaded when they are first used, so that ``import ladder`` costs next to nothing.
+says which that is and why; ``ladder.run("tiled_32", "256x256x256")`` proves, counts and places one rung;
+``ladder.load("results.json")`` reads what was kept, and ``ladder.rows`` makes flat rows of it. Names are loaded when
+they are first used, so that ``import ladder`` costs next to nothing.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ if TYPE_CHECKING:
     from ladder.catalog import load_catalog
     from ladder.choice import Choice
     from ladder.errors import LadderError
+    from ladder.flat import rows
     from ladder.model import Rung, Shape
     from ladder.profiles import load_profile
-    from ladder.store import Results, Run
-    from ladder.store import load as load_results
-    from ladder.store import save as save_results
+    from ladder.store import Results, Run, load, save
 
     __version__: str
 
@@ -32,12 +32,13 @@ __all__ = [
     "Shape",
     "__version__",
     "choose",
+    "load",
     "load_catalog",
     "load_profile",
-    "load_results",
     "matmul",
+    "rows",
     "run",
-    "save_results",
+    "save",
 ]
 
 _HOME = {
@@ -48,12 +49,13 @@ _HOME = {
     "Rung": ("ladder.model", "Rung"),
     "Shape": ("ladder.model", "Shape"),
     "choose": ("ladder.api", "choose"),
+    "load": ("ladder.store", "load"),
     "load_catalog": ("ladder.catalog", "load_catalog"),
     "load_profile": ("ladder.profiles", "load_profile"),
-    "load_results": ("ladder.store", "load"),
     "matmul": ("ladder.api", "matmul"),
+    "rows": ("ladder.flat", "rows"),
     "run": ("ladder.api", "run"),
-    "save_results": ("ladder.store", "save"),
+    "save": ("ladder.store", "save"),
 }
 
 

@@ -104,13 +104,13 @@ class Results:
         return replace(self, runs=(*kept, run))
 
 
-def save(results: Results, path: Path) -> None:
+def save(results: Results, path: str | Path) -> None:
     """Write ``results`` to ``path`` as JSON, whole or not at all.
 
     Raises:
         StoreError: the folder cannot be made or written.
     """
-    write_whole(path, json.dumps(to_json(results), indent=1) + "\n")
+    write_whole(Path(path), json.dumps(to_json(results), indent=1) + "\n")
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -135,12 +135,13 @@ def write_whole(path: Path, text: str) -> None:
         raise StoreError(f"cannot write {path}: {error.strerror or error}. Choose another path.") from error
 
 
-def load(path: Path) -> Results:
-    """Read a results file.
+def load(path: str | Path) -> Results:
+    """Read a results file, as ``ladder run --json`` and :func:`save` write them.
 
     Raises:
         StoreError: no such file, not JSON, or not schema ``ladder/1``.
     """
+    path = Path(path)
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

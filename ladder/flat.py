@@ -1,0 +1,83 @@
+"""Results as flat rows: what a table, a spreadsheet or ``pandas.DataFrame`` takes as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from ladder.model import LEVELS, Device
+from ladder.store import Results, Run
+
+__all__ = ["COLUMNS", "Cell", "rows"]
+
+Cell: TypeAlias = str | int | float | bool | None
+
+_BOUNDED = ("dram", "l2", "sm", "shared", "fp32")
+
+COLUMNS: tuple[str, ...] = (
+    *("device", "backend", "rung", "title", "kind", "m", "n", "k", "flop"),
+    *("passed", "failure", "error", "skipped", "error_over_bound", "crc32"),
+    *("time_s", "time_p20_s", "time_p80_s", "time_samples", "flop_per_s", "sm_clock_hz", "power_w"),
+    *("bound_by", "bound_flop_per_s", "share_of_bound", *(f"{level}_bound_flop_per_s" for level in _BOUNDED)),
+    *(f"{level}_{what}" for level in LEVELS for what in ("bytes", "flop_per_byte", "origin")),
+    *("shared_requests", "shared_wavefronts", "wavefronts_per_request"),
+    *("law", *(f"law_{level}_flop_per_byte" for level in LEVELS)),
+    *("registers", "smem_bytes", "spill_bytes", "occupancy"),
+    *("beside", "beside_time_s", "speedup"),
+)
+"""The keys of every row, in order; units are at their end. ``bytes`` have an ``origin``: one of
+:data:`ladder.model.ORIGINS`."""
+
+
+def rows(results: Results | Run | Iterable[Run]) -> list[dict[str, Cell]]:
+    """One flat dictionary for each run, all with the same keys (:data:`COLUMNS`), None where nothing is known.
+
+    ``pandas.DataFrame(ladder.rows(results))`` is a table of them; nothing here needs pandas.
+
+    Args:
+        results: what :func:`ladder.load` gives, one run, or several. Runs alone do not know their device.
+
+    Returns:
+        In the order of the runs. ``passed`` is None for a rung that did not run, ``time_s`` the median.
+    """
+    if isinstance(results, Run):
+        results = (results,)
+    device = results.device if isinstance(results, Results) else None
+    runs = results.runs if isinstance(results, Results) else results
+    return [_row(run, device) for run in runs]
+
+
+def _row(run: Run, device: Device | None) -> dict[str, Cell]:
+    row: dict[str, Cell] = dict.fromkeys(COLUMNS)
+    shape = run.shape
+    row |= {"rung": run.rung, "title": run.title, "kind": run.kind, "error": run.error, "skipped": run.skipped}
+    row |= {"m": shape.m, "n": shape.n, "k": shape.k, "flop": shape.flop, "flop_per_s": run.flop_per_s}
+    row |= {"sm_clock_hz": run.sm_clock_hz, "power_w": run.power_w, "speedup": run.speedup}
+    if device is not None:
+        row |= {"device": device.name, "backend": device.backend}
+    if (check := run.check) is not None:
+        row |= {"passed": check.passed, "failure": check.failure, "crc32": check.crc32}
+        row["error_over_bound"] = check.worst_error_over_bound
+    if (time := run.time) is not None:
+        row |= {"time_s": time.median, "time_p20_s": time.p20, "time_p80_s": time.p80, "time_samples": time.samples}
+    if (placement := run.placement) is not None:
+        row |= {"bound_by": placement.bound_by, "bound_flop_per_s": placement.roof_flop_per_s}
+        row["share_of_bound"] = placement.fraction
+        bounds = placement.bounds_flop_per_s
+        row |= {f"{level}_bound_flop_per_s": bounds[level] for level in _BOUNDED if level in bounds}
+    if (traffic := run.traffic) is not None:
+        for level, quantity in traffic.levels.items():
+            row |= {f"{level}_bytes": quantity.bytes, f"{level}_origin": quantity.origin}
+        row |= {f"{level}_flop_per_byte": value for level, value in run.intensity.items()}
+        row["shared_requests"] = traffic.requests_ld + traffic.requests_st
+        row["shared_wavefronts"] = traffic.wavefronts_ld + traffic.wavefronts_st
+        row["wavefronts_per_request"] = traffic.wavefronts_per_request
+    if (law := run.law) is not None:
+        row["law"] = law.name
+        row |= {f"law_{level}_flop_per_byte": value for level, value in law.predicted.items()}
+    if (used := run.resources) is not None:
+        row |= {"registers": used.registers, "smem_bytes": used.smem_bytes, "spill_bytes": used.spill_bytes}
+        row["occupancy"] = used.occupancy
+    if run.beside is not None:
+        row |= {"beside": run.beside.rung, "beside_time_s": run.beside.time.median}
+    return row
