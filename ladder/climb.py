@@ -18,10 +18,10 @@ from ladder.backends.emulated import EmulatedBackend
 from ladder.errors import BackendError, CompileError, KernelFaultError, ShapeError, UnsupportedPtxError
 from ladder.geometry import plan
 from ladder.laws import predict
-from ladder.model import Device, Resources, Roofs, Rung, Shape, Traffic
+from ladder.model import Device, Precision, Resources, Roofs, Rung, Shape, Traffic
 from ladder.nvrtc import compile_rung
 from ladder.profiles import Profile
-from ladder.roofline import place
+from ladder.roofline import pipe_of, place
 from ladder.store import Run
 
 __all__ = ["Climber", "Searched", "Searcher", "blank", "climb", "placed", "why_skipped"]
@@ -94,7 +94,7 @@ def climb(
             with contextlib.suppress(BackendError):
                 traffic = backend.replay(kernel, shape)
                 row = replace(row, traffic=traffic, resources=resources)
-                return placed(replace(row, law=predict(rung, shape)), roofs)
+                return placed(replace(row, law=predict(rung, shape)), roofs, rung.precision)
         if prove:
             outcomes: list[Outcome] = []
             # Only a GPU has a schedule that may differ the second time.
@@ -111,7 +111,7 @@ def climb(
             row = replace(row, time=backend.time(kernel, *_operands(shape)))
     except _OF_THE_RUNG as error:
         return replace(row, error=str(error))
-    return placed(replace(row, law=predict(rung, shape)), roofs)
+    return placed(replace(row, law=predict(rung, shape)), roofs, rung.precision)
 
 
 def _does_not_fit(rung: Rung, resources: Resources, device: Device) -> str:
@@ -122,11 +122,13 @@ def _does_not_fit(rung: Rung, resources: Resources, device: Device) -> str:
     return f"a threadblock does not fit an SM of {device.name}: it takes {needs}; there are {has}. Use a smaller tile."
 
 
-def placed(row: Run, roofs: Roofs) -> Run:
-    """``row`` with its place under ``roofs``, if it has traffic and does work."""
-    if row.shape.flop == 0 or not row.intensity:
+def placed(row: Run, roofs: Roofs, precision: Precision = "fp32") -> Run:
+    """``row`` with its place under ``roofs``, if it does work and has traffic and something bounds it."""
+    pipe = pipe_of(precision, roofs)
+    bound = pipe is not None or any(roofs.bandwidth(level) is not None for level in row.intensity)
+    if row.shape.flop == 0 or not row.intensity or not bound:
         return row
-    return replace(row, placement=place(row.intensity, roofs, flop_per_s=row.flop_per_s))
+    return replace(row, placement=place(row.intensity, roofs, flop_per_s=row.flop_per_s, pipe=pipe))
 
 
 @lru_cache(maxsize=1)

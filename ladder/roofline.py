@@ -11,9 +11,9 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ladder.model import Level, Placement, Roofs
+from ladder.model import Level, Placement, Precision, Roofs
 
-__all__ = ["MOSTLY_SHARED", "ROOFED_LEVELS", "pipe_level", "place", "ridge"]
+__all__ = ["MOSTLY_SHARED", "ROOFED_LEVELS", "pipe_level", "pipe_of", "place", "ridge"]
 
 ROOFED_LEVELS: tuple[Level, ...] = ("dram", "l2", "sm", "shared")
 """Levels that have a roof, outermost first. ``asked`` and ``l1`` are intensities without a bandwidth of their own: the
@@ -24,7 +24,7 @@ MOSTLY_SHARED = 0.5
 
 
 def place(
-    intensity: Mapping[Level, float], roofs: Roofs, *, flop_per_s: float | None = None, pipe: str = "fp32"
+    intensity: Mapping[Level, float], roofs: Roofs, *, flop_per_s: float | None = None, pipe: str | None = "fp32"
 ) -> Placement:
     """Bound a kernel at every level and name the one that binds.
 
@@ -39,15 +39,16 @@ def place(
         intensity: FLOP/byte by level. Levels without a roof are ignored; 0 (no work) is a bound of 0.
         roofs: the device's ceilings.
         flop_per_s: the measured rate, if there is one.
-        pipe: which of ``roofs.flop_per_s`` the arithmetic runs on.
+        pipe: which of ``roofs.flop_per_s`` the arithmetic runs on (:func:`pipe_of`); None where its peak is not known,
+            so that the levels alone bound the kernel.
 
     Raises:
-        ValueError: an intensity or rate is negative or not finite, or ``roofs`` has no such pipe.
+        ValueError: an intensity or rate is negative or not finite, ``roofs`` has no such pipe, or nothing is bound.
     """
     for name, value in (*intensity.items(), ("rate", 0.0 if flop_per_s is None else flop_per_s)):
         if not (math.isfinite(value) and value >= 0):
             raise ValueError(f"{name} is {value}; an intensity or rate is finite and 0 or more")
-    if pipe not in roofs.flop_per_s:
+    if pipe is not None and pipe not in roofs.flop_per_s:
         raise ValueError(f"no roof for pipe {pipe!r}; this device has {', '.join(sorted(roofs.flop_per_s))}")
 
     bounds: dict[str, float] = {}
@@ -55,7 +56,10 @@ def place(
         bandwidth = roofs.bandwidth(level)
         if level in intensity and bandwidth is not None:
             bounds[level] = intensity[level] * bandwidth
-    bounds[pipe] = roofs.flop_per_s[pipe]
+    if pipe is not None:
+        bounds[pipe] = roofs.flop_per_s[pipe]
+    if not bounds:
+        raise ValueError(f"no roof above {', '.join(intensity) or 'nothing'}: give a pipe, or a level that has one")
 
     bound_by = min(bounds, key=bounds.__getitem__)
     roof = bounds[bound_by]
@@ -65,6 +69,17 @@ def place(
     return Placement(
         bound_by=bound_by, roof_flop_per_s=roof, bounds_flop_per_s=MappingProxyType(bounds), fraction=fraction
     )
+
+
+def pipe_of(precision: Precision, roofs: Roofs) -> str | None:
+    """The pipe whose peak bounds a kernel of ``precision``; None where ``roofs`` do not know it.
+
+    What splitting an operand leaves of the tensor cores' peak depends on into how many parts, and of which type: such
+    a kernel has no pipe here.
+    """
+    pipes: dict[Precision, str] = {"fp32": "fp32", "tf32": "tf32"}
+    pipe = pipes.get(precision)
+    return pipe if pipe in roofs.flop_per_s else None
 
 
 def ridge(roofs: Roofs, level: Level, *, pipe: str = "fp32") -> float | None:

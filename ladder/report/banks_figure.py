@@ -108,7 +108,8 @@ def _intensities(axes: Axes, rows: list[Row], section: Section) -> None:
                       fontsize=8.2, color=_HIT, weight="bold")  # fmt: skip
         axes.plot([value], [y], marker="^", ls="none", ms=6.5, mfc=PAPER, mec=_colour(row), mew=1.8, zorder=4)
         if roof is not None:
-            bound = min(value * roof, section.results.roofs.flop_per_s["fp32"])
+            bounds = row.run.placement.bounds_flop_per_s if row.run.placement else {}
+            bound = min([value * roof, *(bounds[pipe] for pipe in section.results.roofs.flop_per_s if pipe in bounds)])
             axes.annotate(number(bound / 1e12), (1.13, y),
                           xycoords=("axes fraction", "data"), va="center", ha="right", fontsize=8.2,
                           annotation_clip=False, color=_colour(row))  # fmt: skip

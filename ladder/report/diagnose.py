@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ladder.laws import compulsory
 from ladder.model import Level, Placement, Roofs
-from ladder.report.signals import CONFLICTING, conflict_degree, scattered
+from ladder.report.signals import CONFLICTING, conflict_degree, peakless, scattered
 from ladder.report.text import ROOF_NAMES, number, percent, seconds, tflops, the
 from ladder.roofline import pipe_level, ridge
 from ladder.store import Run
@@ -96,6 +96,8 @@ def read(
         if fraction < FAR_BELOW and not scatters:
             lever = _idle(run, sm_count, blocks) + f" For the roof itself: {lever[0].lower()}{lever[1:]}"
     binds.append(_next_roof(run.placement, level))
+    if peakless(run, roofs):
+        binds.append("The peak of its own arithmetic is not known here, so a lower roof may be missing.")
     if useful is not None and useful < MOSTLY_USEFUL:
         binds.append(f"Only {percent(useful)} of its tiles' volume lies inside this shape.")
         lever = f"Use smaller tiles here, so that less of each hangs over the edge. {lever}"
@@ -180,12 +182,14 @@ def _loads_and_stores(run: Run) -> str:
 
 
 def _memory_head(run: Run, roofs: Roofs, level: Level, limit: str) -> str:
+    # The ridge is FP32's: what does not run on that pipe may be bound by a memory far to the right of it.
     corner = ridge(roofs, level)
+    below = f", below the ridge at {number(corner)}" if corner is not None and run.intensity[level] < corner else ""
     traffic = run.traffic
     modelled = traffic is not None and level in traffic.levels and traffic.levels[level].origin == "modelled"
     return (
         f"{ROOF_NAMES[level]} binds at {limit}: {number(run.intensity[level])} FLOP/byte"
-        f"{' (modelled)' if modelled else ''}, below the ridge at {number(corner)}."
+        f"{' (modelled)' if modelled else ''}{below}."
     )
 
 

@@ -23,9 +23,10 @@ from ladder.report.draw import (
     styled,
 )
 from ladder.report.labels import spread
+from ladder.report.signals import peakless
 from ladder.report.text import LEVEL_NAMES, ROOF_NAMES, listing, number, percent, plural, short, si, tflops
 from ladder.report.view import Row, Section
-from ladder.roofline import ROOFED_LEVELS, ridge
+from ladder.roofline import ROOFED_LEVELS
 
 __all__ = ["draw"]
 
@@ -34,6 +35,7 @@ _LEFT, _RIGHT, _BOTTOM_IN, _TOP_IN = 0.065, 0.715, 0.50, 0.40
 _LABEL_GAP_IN = 0.165
 _NAME_X, _VALUE_X = 0.748, 0.992
 _TERA = 1e12
+_SLOPES: tuple[Level, ...] = ("sm", "l2", "dram")
 
 
 def draw(section: Section) -> Drawing | None:
@@ -48,7 +50,7 @@ def draw(section: Section) -> Drawing | None:
         bottom, top = _BOTTOM_IN / height_in, 1 - _TOP_IN / height_in
         axes = figure.add_axes((_LEFT, bottom, _RIGHT - _LEFT, top - bottom))
         _limits(axes, rows, roofs)
-        _roofs(axes, roofs)
+        _roofs(axes, rows, roofs)
         for row in rows:
             _row(axes, row, roofs)
         _labels(axes, rows, height_in)
@@ -58,8 +60,14 @@ def draw(section: Section) -> Drawing | None:
         return finish(figure, kind="roofline", title="Nested roofline", alt=_alt(section), caption=_caption(section))
 
 
+def _top(rows: list[Row], roofs: Roofs) -> float:
+    """How high the slopes reach, FLOP/s: to the highest peak, and on to the roofs of kernels without one."""
+    unknown = [row.run.placement for row in rows if peakless(row.run, roofs)]
+    return max([*roofs.flop_per_s.values(), *(placement.roof_flop_per_s for placement in unknown if placement)])
+
+
 def _limits(axes: Axes, rows: list[Row], roofs: Roofs) -> None:
-    peak = roofs.flop_per_s["fp32"] / _TERA
+    peak = _top(rows, roofs) / _TERA
     heights = [row.height_flop_per_s / _TERA for row in rows if row.height_flop_per_s]
     drawn = [row.run.intensity[level] for row in rows for level in _levels(row, roofs)]
     # Below the lowest row stays a band without points, where the roofs' names stand.
@@ -71,23 +79,22 @@ def _limits(axes: Axes, rows: list[Row], roofs: Roofs) -> None:
     plain_ticks(axes)
 
 
-def _roofs(axes: Axes, roofs: Roofs) -> None:
+def _roofs(axes: Axes, rows: list[Row], roofs: Roofs) -> None:
     left, right = axes.get_xlim()
     low, _ = axes.get_ylim()
-    peak = roofs.flop_per_s["fp32"]
-    levels: tuple[Level, ...] = ("sm", "l2", "dram")
-    corners = [corner for level in levels if (corner := ridge(roofs, level)) is not None]
-    axes.plot([min(corners, default=left), right], [peak / _TERA] * 2, color=COLOURS["fp32"], lw=1.8, zorder=2)
-    axes.annotate(
-        f"FP32  {si(peak, 'FLOP/s')}", (right, peak / _TERA), xytext=(0, 4), textcoords="offset points",
-        ha="right", va="bottom", color=COLOURS["fp32"], fontsize=8.5,
-    )  # fmt: skip
-    for level in levels:
-        bandwidth, corner = roofs.bandwidth(level), ridge(roofs, level)
-        if bandwidth is None or corner is None:
-            continue
+    top = _top(rows, roofs)
+    bandwidths = {level: b for level in _SLOPES if (b := roofs.bandwidth(level)) is not None}
+    for pipe, peak in roofs.flop_per_s.items():
+        first = peak / max(bandwidths.values())
+        axes.plot([first, right], [peak / _TERA] * 2, color=COLOURS["fp32"], lw=1.8, zorder=2)
+        axes.annotate(
+            f"{ROOF_NAMES.get(pipe, pipe)}  {si(peak, 'FLOP/s')}", (right, peak / _TERA), xytext=(0, 4),
+            textcoords="offset points", ha="right", va="bottom", color=COLOURS["fp32"], fontsize=8.5,
+        )  # fmt: skip
+    for level, bandwidth in bandwidths.items():
+        corner = top / bandwidth
         start = min(left, corner)
-        axes.plot([start, corner], [start * bandwidth / _TERA, peak / _TERA], color=COLOURS[level], lw=1.8, zorder=2)
+        axes.plot([start, corner], [start * bandwidth / _TERA, top / _TERA], color=COLOURS[level], lw=1.8, zorder=2)
         y = low * 1.12
         axes.annotate(
             f"{LEVEL_NAMES[level]}  {si(bandwidth, 'B/s')}", (y * _TERA / bandwidth, y), xytext=(-3, 3),
@@ -202,14 +209,17 @@ def _alt(section: Section) -> str:
 
 def _caption(section: Section) -> str:
     if section.timed:
-        return (
+        text = (
             "Each kernel is a horizontal line at its measured rate, with one filled point for each level at the "
             "FLOP per byte which that level moved. The emphasised point belongs to the level that binds; the dotted "
             "line above it is what is left to its roof. The column gives TFLOP/s and the share of the roof reached."
         )
-    return (
-        "No clock ran, so these are bounds and not times. Each kernel is a horizontal line at the height that its "
-        "lowest roof allows, with one hollow point for each level at the FLOP per byte which that level moved. The "
-        "emphasised point, the one that touches its own roof, belongs to the level that binds. The column gives "
-        "the bound in TFLOP/s. A kernel which FP32 binds touches the flat roof instead."
-    )
+    else:
+        text = (
+            "No clock ran, so these are bounds and not times. Each kernel is a horizontal line at the height that its "
+            "lowest roof allows, with one hollow point for each level at the FLOP per byte which that level moved. The "
+            "emphasised point, the one that touches its own roof, belongs to the level that binds. The column gives "
+            "the bound in TFLOP/s. A kernel which FP32 binds touches the flat roof instead."
+        )
+    names = [row.name for row in section.placed if peakless(row.run, section.results.roofs)]
+    return f"{text} Not known here: the peak of the pipe on which {listing(names)} multiply." if names else text

@@ -7,7 +7,7 @@ from ladder.report.text import ROOF_NAMES, number
 from ladder.roofline import ROOFED_LEVELS
 from ladder.store import Run
 
-__all__ = ["CONFLICTING", "WIDEST_WAVEFRONTS", "conflict_degree", "scatter", "scattered", "unroofed"]
+__all__ = ["CONFLICTING", "WIDEST_WAVEFRONTS", "conflict_degree", "peakless", "scatter", "scattered", "unroofed"]
 
 SCATTERED = 2.0
 """Bytes in touched sectors over bytes asked for from which a warp's lanes count as scattered. Contiguous 4-byte
@@ -73,6 +73,11 @@ def scattered(run: Run) -> str:
             f"contiguous ones fill it from {_SECTORS_A_WAVEFRONT:g}."
         )
     return ""
+
+
+def peakless(run: Run, roofs: Roofs) -> bool:
+    """It has a place, and runs on a pipe whose peak is not known: the tensor cores, mostly."""
+    return run.placement is not None and not roofs.flop_per_s.keys() & run.placement.bounds_flop_per_s.keys()
 
 
 def unroofed(run: Run, roofs: Roofs) -> list[str]:

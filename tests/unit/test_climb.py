@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ from ladder.errors import (
     NvrtcMissingError,
     UnsupportedPtxError,
 )
-from ladder.model import Device, Level, Quantity, Resources, Rung, Shape, TensorTile, Timing, Traffic
+from ladder.model import Device, Level, Precision, Quantity, Resources, Roofs, Rung, Shape, TensorTile, Timing, Traffic
 from ladder.nvrtc import Compiled
 from ladder.profiles import load_profile
 
@@ -86,6 +86,23 @@ def test_a_right_rung_has_everything() -> None:
     roof = SHAPE.flop / BYTES["sm"] * H200_ROOFS.bytes_per_s["sm"]
     assert row.placement.roof_flop_per_s == pytest.approx(roof)
     assert row.placement.fraction == pytest.approx(SHAPE.flop / TIMING.median / roof)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("precision", get_args(Precision))
+def test_tensor_cores_have_a_roof_of_their_own_or_none(precision: Precision, known: bool) -> None:
+    peaks = {"fp32": 1e12, "tf32": 4e12} if known else {"fp32": 1e12}
+    row = climb(rung(precision=precision), SHAPE, Recorder(), replace(H200_ROOFS, flop_per_s=peaks))
+    assert row.placement is not None
+    bounds = set(row.placement.bounds_flop_per_s)
+    assert bounds - {"dram", "l2", "sm", "shared"} == ({precision} & set(peaks))
+
+
+def test_what_nothing_bounds_has_no_place() -> None:
+    bare = Roofs(bytes_per_s={}, flop_per_s={"fp32": 1e12})
+    row = climb(rung(precision="tf32"), SHAPE, Recorder(), bare)
+    assert row.traffic == TRAFFIC
+    assert row.placement is None
 
 
 def test_the_proof_counts_as_well_and_comes_before_the_time() -> None:

@@ -70,6 +70,18 @@ def test_l2_wants_a_larger_block_tile() -> None:
     assert "Enlarge the block tile" in reading.lever
 
 
+def test_tensor_cores_are_not_held_against_fp32() -> None:
+    """Far to the right of FP32's ridge a memory still binds what is not bound by FP32; its own peak is missed."""
+    run = make_run(kernel(l2=20.0), 1024)
+    run = replace(run, placement=place(run.intensity, H200_ROOFS, pipe=None, flop_per_s=120e12))
+    reading = read(run, H200_ROOFS)
+    assert reading.rule == "l2"
+    assert "166 TFLOP/s: 20.0 FLOP/byte (modelled). " in reading.binds
+    assert "It reaches 72 % of this bound" in reading.binds
+    assert "The peak of its own arithmetic is not known here, so a lower roof may be missing." in reading.binds
+    assert not any("FP32" in words or "ridge" in words for words in (reading.binds, reading.lever))
+
+
 def test_more_wavefronts_than_the_widest_access_needs_are_conflicts_without_any_law() -> None:
     run = make_run(kernel(sm=0.1, shared=0.11, per_request=8.0), 1024)
     assert run.traffic is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
 from xml.etree import ElementTree as ET
 
@@ -19,6 +20,7 @@ from ladder.model import Roofs
 from ladder.report import banks_figure, bounds_figure, law_figure, roofline_figure
 from ladder.report.draw import COLOURS, MARKERS, Drawing, inline
 from ladder.report.view import Section, sections
+from ladder.roofline import place
 from ladder.store import Results
 
 MODULES = (roofline_figure, bounds_figure, law_figure, banks_figure)
@@ -34,6 +36,15 @@ def crowd(count: int) -> tuple[Kernel, ...]:
     )  # fmt: skip
 
 
+def on_tensor_cores(*, timed: bool) -> Results:
+    """The ladder, with a kernel whose peak is not known and which is faster than FP32."""
+    results = make_results(4096, timed=timed)
+    fast = Kernel("on_tensor_cores", "K", 30.0, 32.0, 14.0, 16.0, per_request=2.7, rate_flop_per_s=180e12)
+    run = make_run(fast, 4096, timed=timed, roofs=results.roofs)
+    run = replace(run, placement=place(run.intensity, results.roofs, flop_per_s=run.flop_per_s, pipe=None))
+    return replace(results, runs=(*results.runs, run))
+
+
 CASES: dict[str, Callable[[], Results]] = {
     "emulated": lambda: make_results(256, extra=unhappy_runs()),
     "timed": lambda: make_results(
@@ -44,6 +55,7 @@ CASES: dict[str, Callable[[], Results]] = {
     "long names": lambda: make_results(
         256, kernels=(Kernel("x" * 90, "K", 4.0, 8.0, 0.2, 0.2, law="c_stationary", edge=16),)
     ),
+    "tensor cores": lambda: on_tensor_cores(timed=True),
     "few roofs": lambda: Results(
         created="now", command="c", device=make_results(64).device, roofs=TINY,
         runs=tuple(make_run(kernel, 512, roofs=TINY) for kernel in KERNELS),
@@ -104,6 +116,27 @@ def test_without_a_clock_the_binding_point_lies_on_its_roof_and_is_hollow(figure
         x, y = float(line.get_xdata()[0]), float(line.get_ydata()[0])
         assert y == pytest.approx(min(x * 32.6, 64.7))
         assert line.get_markerfacecolor() == "#ffffff"
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_slopes_reach_as_high_as_what_they_bound(figures: list[Figure], timed: bool) -> None:
+    drawing = roofline_figure.draw(section(on_tensor_cores(timed=timed)))
+    assert drawing is not None
+    assert "Not known here: the peak of the pipe on which on_tensor_cores multiply." in drawing.caption
+    lines = [line for line in figures[0].axes[0].get_lines() if line.get_color() == COLOURS["l2"]]
+    (slope,) = [line for line in lines if line.get_linestyle() == "-" and len(line.get_xdata()) == 2]
+    bound = 32.0 * 8.3
+    assert (slope.get_xdata()[1], slope.get_ydata()[1]) == pytest.approx((32.0, bound))
+    assert figures[0].axes[0].get_ylim()[1] > bound
+    flat = [line for line in figures[0].axes[0].get_lines() if line.get_color() == COLOURS["fp32"]]
+    assert {tuple(line.get_ydata()) for line in flat} == {(64.7, 64.7)}
+
+
+def test_shared_memory_alone_is_held_against_the_kernels_own_peak(figures: list[Figure]) -> None:
+    assert banks_figure.draw(section(on_tensor_cores(timed=False))) is not None
+    found = [text.get_text() for axes in figures[0].axes for text in axes.texts]
+    assert f"{16.0 * 32.6:.0f}" in found
+    assert "64.7" in found
 
 
 def test_with_a_clock_points_are_filled(figures: list[Figure]) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ladder.model import LEVELS, Level, Roofs
-from ladder.roofline import ROOFED_LEVELS, pipe_level, place, ridge
+from ladder.model import LEVELS, Level, Precision, Roofs
+from ladder.roofline import ROOFED_LEVELS, pipe_level, pipe_of, place, ridge
 
 ROOFS = Roofs(bytes_per_s={"dram": 4e12, "l2": 8e12, "sm": 32e12}, flop_per_s={"fp32": 64e12, "tf32": 400e12})
 
@@ -70,6 +70,26 @@ def test_no_work_has_a_bound_of_zero_and_no_fraction() -> None:
 def test_another_pipe_has_its_own_peak() -> None:
     placement = place({"dram": 1000.0}, ROOFS, pipe="tf32")
     assert (placement.bound_by, placement.roof_flop_per_s) == ("tf32", 400e12)
+
+
+def test_without_a_known_peak_the_levels_alone_bound() -> None:
+    placement = place({"dram": 1000.0, "l2": 100.0}, ROOFS, pipe=None, flop_per_s=200e12)
+    assert (placement.bound_by, placement.roof_flop_per_s, placement.fraction) == ("l2", 800e12, 0.25)
+    assert set(placement.bounds_flop_per_s) == {"dram", "l2"}
+
+
+@pytest.mark.parametrize("intensity", [{}, {"l1": 1.0}])
+def test_what_nothing_bounds_has_no_place(intensity: Mapping[Level, float]) -> None:
+    with pytest.raises(ValueError, match="no roof above"):
+        place(intensity, ROOFS, pipe=None)
+
+
+def test_a_kernel_runs_on_the_pipe_of_its_precision_if_its_peak_is_known() -> None:
+    bare = Roofs(bytes_per_s={}, flop_per_s={"fp32": 8e12})
+    expected: dict[Precision, tuple[str | None, str | None]] = {
+        "fp32": ("fp32", "fp32"), "tf32": ("tf32", None), "fp32_split": (None, None),
+    }  # fmt: skip
+    assert {name: (pipe_of(name, ROOFS), pipe_of(name, bare)) for name in expected} == expected
 
 
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
