@@ -12,21 +12,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ladder.catalog._build import KEYS, build, rebuild
+from ladder.catalog._cpp import code_lines
 from ladder.catalog._declaration import parse_declaration, read_declaration
 from ladder.catalog._digest import code_sha256
 from ladder.catalog._signature import ARGUMENTS
+from ladder.catalog._starting import require_name, starting_text
 from ladder.errors import CatalogError, InputError, UnknownRungError
 from ladder.model import Kind, Rung
 
 __all__ = [
     "ARGUMENTS",
     "KEYS",
+    "code_lines",
     "code_sha256",
     "cuda_src",
     "find",
     "load_catalog",
     "parse_file",
     "prose_fields",
+    "starting_file",
     "with_params",
 ]
 
@@ -117,6 +121,24 @@ def with_params(rung: Rung, params: Mapping[str, int]) -> Rung:
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InputError(f"rung {rung.name}: {name} = {value!r}; give a positive integer")
     return rebuild(parse_declaration(rung.path, rung.source), rung, {**rung.params, **params})
+
+
+def starting_file(name: str, *, like: Rung | None = None) -> str:
+    """The text of a right, commented rung to start from, to be kept as ``name.cu``.
+
+    Args:
+        name: the file's name without ending, such as ``"my_tile"`` or ``"17_my_tile"``; its kernel is called after it.
+        like: the rung whose file is copied; None for a small tiled kernel.
+
+    Raises:
+        InputError: the name cannot be used; the message says why and what to write.
+        CatalogError: the file of ``like`` is malformed.
+    """
+    taken = {alias for rung in load_catalog() for alias in (rung.name, re.sub(r"^\d+_", "", rung.path.stem))}
+    kernel = require_name(name, taken)
+    path = cuda_src() / "starter.cu" if like is None else like.path
+    source = path.read_text(encoding="utf-8") if like is None else like.source
+    return starting_text(name, kernel, path, source)
 
 
 def prose_fields(rung: Rung) -> dict[str, str]:

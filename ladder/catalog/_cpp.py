@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["KernelText", "find_kernels", "without_comments"]
+__all__ = ["KernelText", "code_lines", "find_kernels", "identifiers", "renamed", "without_comments"]
 
 _COMMENT_OR_LITERAL = re.compile(
     r"""
@@ -58,6 +58,25 @@ def find_kernels(source: str) -> tuple[KernelText, ...]:
 def without_comments(source: str) -> str:
     """``source`` with a space for each comment; literals, such as those of ``asm``, stay as they are."""
     return _COMMENT_OR_LITERAL.sub(lambda match: " " if match[0].startswith(("//", "/*")) else match[0], source)
+
+
+def code_lines(source: str) -> list[str]:
+    """The lines of ``source`` without comments, trailing spaces and empty lines."""
+    return [line.rstrip() for line in without_comments(source).splitlines() if line.strip()]
+
+
+def identifiers(source: str) -> frozenset[str]:
+    """Every word of ``source`` that is no part of a comment or a literal, keywords among them."""
+    return frozenset(re.findall(r"[A-Za-z_]\w*", _blank(source)))
+
+
+def renamed(source: str, old: str, new: str) -> str:
+    """``source`` with the identifier ``old`` as ``new``; comments and literals stay as they are."""
+    pieces, start = [], 0
+    for found in re.finditer(rf"\b{re.escape(old)}\b", _blank(source)):
+        pieces += [source[start : found.start()], new]
+        start = found.end()
+    return "".join([*pieces, source[start:]])
 
 
 def _blank(source: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +12,22 @@ import typer
 import ladder
 from ladder import catalog
 from ladder.cli import commands, tables
+from ladder.cli.compare import compare
 from ladder.cli.console import say, show
+from ladder.cli.diff import diff
+from ladder.cli.explain import explain
+from ladder.cli.new import new
+from ladder.cli.options import (
+    Backend,
+    BackendOption,
+    EngineName,
+    EngineOption,
+    Jobs,
+    ProfileOption,
+    Rungs,
+    Shapes,
+    Timeout,
+)
 from ladder.cli.session import Limits, Session, ensure_writable, prepare
 from ladder.climb import Searcher
 from ladder.counters import ncu_status
@@ -30,67 +44,10 @@ app = typer.Typer(
     help="A ladder of CUDA matmul kernels: each compiled, proved right, counted and placed on a nested roofline, with "
     "a GPU and without.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Rungs = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="RUNG|FILE.cu", help="Names of rungs or paths of .cu files; none means all of them."),
-]
-Shapes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--shape",
-        metavar="MxNxK",
-        help="Sizes; may be repeated. Default: 256x256x256, on a GPU 4096x4096x4096.",
-    ),
-]
-
-
-class Backend(StrEnum):
-    """Where to run."""
-
-    AUTO = "auto"
-    CUDA = "cuda"
-    EMULATED = "emulated"
-
-
-BackendOption = Annotated[
-    Backend,
-    typer.Option("--backend", help="Where to run; auto is a GPU if there is one, else the emulator."),
-]
-ProfileOption = Annotated[
-    str | None,
-    typer.Option(
-        "--profile",
-        metavar="NAME",
-        help="Recorded GPU to emulate, or a TOML file of one; its roofs place the rungs. Default: h200.",
-    ),
-]
-Timeout = Annotated[
-    float, typer.Option("--timeout", metavar="S", help="Seconds that one rung may take before its process is stopped.")
-]
-
-
-class EngineName(StrEnum):
-    """What executes PTX on the CPU."""
-
-    AUTO = "auto"
-    NUMPY = "numpy"
-    C = "c"
-
-
-EngineOption = Annotated[
-    EngineName,
-    typer.Option("--engine", help="What executes PTX on the CPU; auto is C if there is a compiler, else numpy."),
-]
-Jobs = Annotated[
-    int | None,
-    typer.Option("--jobs", metavar="N", help="Rungs at once. Default: the CPUs, at most 4, and one on a GPU."),
-]
 
 
 def _version(asked: bool) -> None:
@@ -227,6 +184,10 @@ def doctor() -> None:
     Python, packages, NVRTC, compiler cache, GPU and driver, ncu. Exit code: 0 if rungs can be emulated, else 1.
     """
     raise typer.Exit(commands.examine())
+
+
+for command in (new, explain, diff, compare):
+    app.command()(command)
 
 
 def _session(

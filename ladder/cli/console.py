@@ -6,10 +6,12 @@ import sys
 from typing import TextIO
 
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from ladder.cli.tables import Columns
 
-__all__ = ["complain", "is_live", "say", "show", "stdout"]
+__all__ = ["complain", "is_live", "say", "say_text", "show", "show_table", "stdout"]
 
 _UNCUT = 100_000
 """Width of a pipe or a file, in columns: tables take the room that they need, and nothing is folded or cut."""
@@ -30,10 +32,22 @@ def say(text: str = "") -> None:
     _print(_console(sys.stdout), text)
 
 
+def say_text(text: Text) -> None:
+    """One styled line on standard output, flushed."""
+    _print(_console(sys.stdout), text)
+
+
 def show(columns: Columns) -> None:
     """A table on standard output, flushed; on a terminal only the columns that it has room for."""
+    table, caption = columns.fit(stdout().width)
+    show_table(table)
+    if caption:
+        say(caption)
+
+
+def show_table(table: Table) -> None:
+    """A table of rich's, after an empty line."""
     console = _console(sys.stdout)
-    table, caption = columns.fit(console.width)
     if is_live(console):
         console.print()
         console.print(table)
@@ -41,8 +55,6 @@ def show(columns: Columns) -> None:
         with console.capture() as captured:
             console.print(table)
         say("\n" + "\n".join(line.rstrip() for line in captured.get().splitlines()))
-    if caption:
-        say(caption)
 
 
 def complain(text: str) -> None:
@@ -55,6 +67,6 @@ def _console(stream: TextIO) -> Console:
     return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
 
-def _print(console: Console, text: str) -> None:
+def _print(console: Console, text: str | Text) -> None:
     console.print(text, soft_wrap=not console.is_terminal)
     console.file.flush()

@@ -14,7 +14,7 @@ from ladder.catalog import prose_fields
 from ladder.model import LEVELS, Level, Roofs, Rung
 from ladder.store import Run
 
-__all__ = ["Columns", "catalogue", "outcome", "places", "traffic"]
+__all__ = ["Column", "Columns", "catalogue", "number", "outcome", "places", "traffic"]
 
 _INTENSITIES: tuple[Level, ...] = ("dram", "l2", "l1", "shared", "sm")
 _STYLE = {"right": "green", "WRONG": "bold red", "FAILED": "bold red", "skipped": "yellow", "unchecked": "yellow"}
@@ -23,8 +23,8 @@ _WORDS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Column:
-    """One column; ``spare`` ones are left out of a narrow terminal, the highest first; 0 stays."""
+class Column:
+    """One column of a table; ``spare`` ones are left out of a narrow terminal, the highest first; 0 stays."""
 
     head: str
     cells: tuple[str, ...]
@@ -33,6 +33,7 @@ class _Column:
 
     @property
     def width(self) -> int:
+        """Columns of the terminal that its longest cell takes."""
         return max(map(len, (self.head, *self.cells)))
 
 
@@ -40,7 +41,7 @@ class _Column:
 class Columns:
     """A table that knows what to leave out; ``caption`` explains it."""
 
-    columns: tuple[_Column, ...]
+    columns: tuple[Column, ...]
     caption: str = ""
 
     def fit(self, width: int) -> tuple[Table, str]:
@@ -80,7 +81,7 @@ def catalogue(rungs: Iterable[Rung]) -> Columns:
             _text("rung", [rung.name for rung in found]),
             _text("title", [rung.title for rung in found]),
             _text("tile", ["x".join(map(str, rung.tile)) for rung in found], spare=1),
-            _Column(head="threads", cells=tuple(str(rung.threads) for rung in found), spare=2),
+            Column(head="threads", cells=tuple(str(rung.threads) for rung in found), spare=2),
             _text("needs", [rung.needs for rung in found], spare=3),
             _text("shapes", [_multiple(rung) for rung in found], spare=4),
             _text("file", [rung.path.name for rung in found], spare=5),
@@ -94,11 +95,11 @@ def places(runs: Sequence[Run], roofs: Roofs) -> Columns:
     found = [run.placement for run in runs]
 
     def law(level: Level) -> tuple[str, ...]:
-        return tuple(_number(run.law.predicted.get(level) if run.law else None) for run in runs)
+        return tuple(number(run.law.predicted.get(level) if run.law else None) for run in runs)
 
-    def intensity(level: Level, spare: int) -> _Column:
-        cells = tuple(_number(run.intensity.get(level)) for run in runs)
-        return _Column(head=level, cells=cells, spare=spare)
+    def intensity(level: Level, spare: int) -> Column:
+        cells = tuple(number(run.intensity.get(level)) for run in runs)
+        return Column(head=level, cells=cells, spare=spare)
 
     shares = tuple(f"{p.fraction:.0%}" if p and p.fraction is not None else "" for p in found)
     return Columns(
@@ -107,12 +108,12 @@ def places(runs: Sequence[Run], roofs: Roofs) -> Columns:
             *_shape(runs),
             _text("check", [outcome(run) for run in runs]),
             *(intensity(level, spare) for level, spare in zip(_INTENSITIES, (4, 6, 3, 2, 1), strict=True)),
-            _Column(head="law l1", cells=law("l1"), spare=5),
-            _Column(head="law shared", cells=law("shared"), spare=7),
+            Column(head="law l1", cells=law("l1"), spare=5),
+            Column(head="law shared", cells=law("shared"), spare=7),
             _text("bound by", [_roof_name(p.bound_by, roofs) if p else "" for p in found]),
-            _Column(head="roof", cells=tuple(_tera(p.roof_flop_per_s) if p else "" for p in found)),
-            _Column(head="rate", cells=tuple(_tera(run.flop_per_s) for run in runs), spare=1),
-            _Column(head="of roof", cells=shares, spare=1),
+            Column(head="roof", cells=tuple(_tera(p.roof_flop_per_s) if p else "" for p in found)),
+            Column(head="rate", cells=tuple(_tera(run.flop_per_s) for run in runs), spare=1),
+            Column(head="of roof", cells=shares, spare=1),
         ),
         caption="Intensity by level, and what the rung's law predicts: FLOP/byte. Roof and rate: TFLOP/s.",
     )
@@ -126,11 +127,11 @@ def traffic(runs: Sequence[Run]) -> Columns:
             _text("rung", [run.rung for run, *_ in rows]),
             *_shape([run for run, *_ in rows]),
             _text("level", [row[1] for row in rows]),
-            _Column(head="bytes", cells=tuple(row[2] for row in rows)),
-            _Column(head="FLOP/byte", cells=tuple(row[3] for row in rows)),
-            _Column(head="wavefronts", cells=tuple(row[4] for row in rows), spare=2),
-            _Column(head="requests", cells=tuple(row[5] for row in rows), spare=3),
-            _Column(head="per request", cells=tuple(row[6] for row in rows), spare=1),
+            Column(head="bytes", cells=tuple(row[2] for row in rows)),
+            Column(head="FLOP/byte", cells=tuple(row[3] for row in rows)),
+            Column(head="wavefronts", cells=tuple(row[4] for row in rows), spare=2),
+            Column(head="requests", cells=tuple(row[5] for row in rows), spare=3),
+            Column(head="per request", cells=tuple(row[6] for row in rows), spare=1),
             _text("origin", [row[7] for row in rows], spare=4),
         ),
         caption="A wavefront is a pass of 128 bytes through the SM's data pipe; all kinds add up to sm.",
@@ -151,21 +152,21 @@ def _levels(run: Run) -> Iterator[tuple[str, str, str, str, str, str, str]]:
                     yield name, "", "", str(more), "", "", ""
         if quantity is not None:
             pipe = _pipe(*shared) if level == "shared" and shared[1] else ("", "", "")
-            yield level, str(quantity.bytes), _number(run.intensity.get(level)), *pipe, quantity.origin
+            yield level, str(quantity.bytes), number(run.intensity.get(level)), *pipe, quantity.origin
 
 
 def _pipe(wavefronts: int, requests: int) -> tuple[str, str, str]:
-    return str(wavefronts), str(requests), _number(wavefronts / requests)
+    return str(wavefronts), str(requests), number(wavefronts / requests)
 
 
-def _shape(runs: Sequence[Run]) -> list[_Column]:
+def _shape(runs: Sequence[Run]) -> list[Column]:
     """A column of shapes, when there is more than one."""
     several = len({run.shape for run in runs}) > 1
     return [_text("shape", [str(run.shape) for run in runs])] if several else []
 
 
-def _text(head: str, cells: Sequence[str], *, spare: int = 0) -> _Column:
-    return _Column(head=head, cells=tuple(cells), number=False, spare=spare)
+def _text(head: str, cells: Sequence[str], *, spare: int = 0) -> Column:
+    return Column(head=head, cells=tuple(cells), number=False, spare=spare)
 
 
 def _first_words(prose: str) -> str:
@@ -184,7 +185,7 @@ def _roof_name(bound_by: str, roofs: Roofs) -> str:
     return bound_by if roofs.origin.get(roof) != "modelled" else f"{bound_by} (modelled)"
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
     """Three digits, or all of those before the point."""
     if value is None:
         return ""
@@ -192,4 +193,4 @@ def _number(value: float | None) -> str:
 
 
 def _tera(value: float | None) -> str:
-    return "" if value is None else _number(value / 1e12)
+    return "" if value is None else number(value / 1e12)

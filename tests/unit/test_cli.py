@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers.command import Answer, command, environment, ladder, rows
+from helpers.command import ROOT, Answer, command, environment, ladder, rows
 
 from ladder.catalog import load_catalog
 from ladder.model import Shape
@@ -46,15 +46,23 @@ def test_version() -> None:
     assert re.fullmatch(r"ladder \d\S*\n", accepted(ladder("--version")))
 
 
+COMMANDS = ["list", "run", "count", "check", "report", "doctor", "new", "explain", "diff", "compare"]
+
+
 def test_help_is_the_manual() -> None:
     output = accepted(ladder("--help"))
-    for word in ("list", "run", "check", "count", "report", "doctor", "--version"):
+    for word in (*COMMANDS, "--version", "--install-completion"):
         assert re.search(rf"^ +{word}\b", output, re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", ["list", "run", "check", "count", "report", "doctor"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_explains_itself(command: str) -> None:
     assert f"Usage: ladder {command}" in accepted(ladder(command, "--help"))
+
+
+def test_the_page_of_the_commands_has_them_all_and_no_other() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `ladder (\w+)` \|", page, re.MULTILINE) == COMMANDS
 
 
 def test_list_shows_the_whole_catalogue() -> None:
