@@ -75,10 +75,11 @@ def why_missing() -> str | None:
 def why_forbidden(params: Path = _PARAMS, status: Path = _STATUS) -> str | None:
     """The fix when the driver keeps its counters for administrators and this process is none, else None."""
     try:
-        restricted = re.search(r"^RmProfilingAdminOnly:\s*1\s*$", params.read_text(), re.MULTILINE)
-        capabilities = re.search(r"^CapEff:\s*([0-9a-fA-F]+)\s*$", status.read_text(), re.MULTILINE)
+        said, held_by = (path.read_text(encoding="utf-8", errors="replace") for path in (params, status))
     except OSError:  # not Linux, or no driver: ncu itself will say
         return None
+    restricted = re.search(r"^RmProfilingAdminOnly:\s*1\s*$", said, re.MULTILINE)
+    capabilities = re.search(r"^CapEff:\s*([0-9a-fA-F]+)\s*$", held_by, re.MULTILINE)
     if not restricted or not capabilities:
         return None
     held = int(capabilities[1], 16)

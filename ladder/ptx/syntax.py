@@ -119,8 +119,8 @@ class Function:
 
 
 def _shown(path: str) -> str:
-    """A source path as a person would type it: relative below the working folder, and out of PTX's octal escapes."""
-    raw = re.sub(rb"\\([0-7]{3})", lambda m: bytes([int(m[1], 8)]), path.encode())
+    """A source path as a person would type it: relative below the working folder, and out of PTX's escapes."""
+    raw = re.sub(rb"\\([0-7]{3}|\\)", lambda m: b"\\" if m[1] == b"\\" else bytes([int(m[1], 8)]), path.encode())
     found = Path(raw.decode(errors="replace"))
     try:
         return str(found.relative_to(Path.cwd()))

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,30 +22,38 @@ def blocks_of(path: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
 
 
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_runs_and_prints(script: Path, tmp_path: Path) -> None:
+@cache
+def ran(script: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
     words = [sys.executable, str(script)]
-    answer = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("elsewhere")
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_runs_and_prints(script: Path, elsewhere: Path) -> None:
+    answer = ran(script, elsewhere)
     assert answer.returncode == 0, answer.stderr
     assert answer.stderr == ""
     assert len(answer.stdout.splitlines()) > 10
     assert max(len(line) for line in answer.stdout.splitlines()) < 160
-    assert list(tmp_path.iterdir()) == []
+    assert list(elsewhere.iterdir()) == []
 
 
-def test_first_steps_prints_what_is_so() -> None:
+def test_first_steps_prints_what_is_so(elsewhere: Path) -> None:
     (script,) = (path for path in EXAMPLES if path.name == "first_steps.py")
     assert script.read_text(encoding="utf-8").count("# %%") >= 12
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    printed = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, check=True).stdout
+    printed = ran(script, elsewhere).stdout
     assert "same bits from tiled_32: True" in printed
     assert "transposed views: True" in printed
     run = ladder.run("tiled_32", "128x128x128", backend="emulated")
     assert run.placement is not None
-    assert re.search(
-        rf"^tiled_32 +True +{run.intensity['l1']:.2f} +{run.intensity['shared']:.3f} +shared$", printed, re.MULTILINE
-    )
+    measured = rf"{run.intensity['l1']:.2f} +{run.intensity['shared']:.3f}"
+    assert re.search(rf"^tiled_32 +True +{measured} +shared$", printed, re.MULTILINE)
     assert re.search(rf"^h200 +shared +{run.placement.roof_flop_per_s / 1e12:.2f} +15%$", printed, re.MULTILINE)
     assert re.search(r"^register_tile +30\.42 +47%$", printed, re.MULTILINE)
 

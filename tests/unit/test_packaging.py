@@ -7,7 +7,10 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
+import tarfile
 import tomllib
+import venv
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,11 +20,12 @@ import pytest
 from helpers.kernels import emulator
 from packaging.requirements import Requirement
 
-from ladder.catalog import parse_file
+from ladder.catalog import load_catalog, parse_file
 from ladder.check import prove
 from ladder.cli.app import app
 from ladder.model import Shape
 from ladder.nvrtc import compile_rung
+from ladder.store import load
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -38,15 +42,38 @@ DECLARED = {distribution(line) for line in PROJECT["project"]["dependencies"]}
 
 
 @pytest.fixture(scope="session")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel's content, as an installation lays it out."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = folder.glob("*.whl")
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def unpacked(wheel: Path) -> Path:
+    """The wheel's content, as an installation lays it out."""
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder / "site")
-    return folder / "site"
+        archive.extractall(wheel.parent / "site")
+    return wheel.parent / "site"
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ``ladder`` command of an environment that holds the wheel and links to its dependencies."""
+    home = tmp_path_factory.mktemp("clean") / "venv"
+    venv.EnvBuilder(with_pip=False).create(home)
+    paths = sysconfig.get_paths("venv", vars={"base": str(home), "platbase": str(home)})
+    (python,) = Path(paths["scripts"]).glob("python.exe" if os.name == "nt" else "python")
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-index", "--no-deps"]
+    subprocess.run([*install, str(wheel)], check=True, capture_output=True)
+    # Only now, or pip would find them there; and without the checkout's own installation.
+    for package in Path(sysconfig.get_path("purelib")).iterdir():
+        link = Path(paths["purelib"]) / package.name
+        if package.suffix != ".pth" and "matmul_ladder" not in package.name and not link.exists():
+            link.symlink_to(package, target_is_directory=package.is_dir())
+    (command,) = Path(paths["scripts"]).glob("ladder*")
+    return command
 
 
 def test_the_wheel_holds_every_cuda_source_and_every_data_file(unpacked: Path) -> None:
@@ -72,6 +99,62 @@ def test_the_wheel_works_without_the_checkout(unpacked: Path, tmp_path: Path) ->
         [sys.executable, "-c", where], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
     )
     assert Path(found.stdout.strip()) == unpacked / "ladder" / "cuda_src"
+
+
+def ladder(command: Path, folder: Path, *words: str) -> str:
+    """What the installed command prints, called in ``folder``."""
+    env = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    answer = subprocess.run(
+        [command, *words], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout
+
+
+def test_an_installed_wheel_is_what_runs(installed: Path, tmp_path: Path) -> None:
+    (python,) = installed.parent.glob("python.exe" if os.name == "nt" else "python")
+    code = "import ladder, ladder.catalog as c; print(ladder.__file__); print(c.cuda_src()); print(ladder.__version__)"
+    words = [python, "-c", code]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    file, sources, version = subprocess.run(
+        words, cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    home = installed.parents[1]
+    assert Path(file).is_relative_to(home)
+    assert Path(sources).is_relative_to(home)
+    assert version == PROJECT["project"]["version"]
+    assert ladder(installed, tmp_path, "--version") == f"ladder {version}\n"
+
+
+def test_an_installed_wheel_lists_checks_and_runs(installed: Path, tmp_path: Path) -> None:
+    listed = ladder(installed, tmp_path, "list")
+    names = [rung.name for rung in load_catalog()]
+    assert [name for name in names if name not in listed] == []
+    emulated = ("--backend", "emulated", "--engine", "numpy")  # building C for each kernel takes longer than it saves
+    checked = ladder(installed, tmp_path, "check", "tiled_32", *emulated)
+    assert re.search(r"tiled_32: right: \d+ products tried, none wrong", checked)
+    ran = ladder(installed, tmp_path, "run", "--shape", "128x128x128", *emulated, "--json", "r.json")
+    assert [name for name in names if name not in ran] == []
+    runs = load(tmp_path / "r.json").runs
+    assert [run.rung for run in runs] == names
+    assert all(run.skipped is not None or (run.check is not None and run.check.passed) for run in runs)
+    assert sum(run.skipped is None for run in runs) >= 12
+    assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
+
+
+def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t"]
+    subprocess.run([*build, "sdist", "-d", str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    (source,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    for name in ("README.md", "LICENSE", "Makefile", "tests/conftest.py", "bench/peers.py", "docs/method.md"):
+        assert (source / name).is_file()
+    subprocess.run([*build, "wheel", "-d", str(tmp_path)], cwd=source, check=True, capture_output=True)
+    (again,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(again) as one, zipfile.ZipFile(wheel) as other:
+        assert sorted(one.namelist()) == sorted(other.namelist())
 
 
 def third_party() -> Iterator[tuple[Path, str]]:
