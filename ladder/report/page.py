@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ladder.catalog import prose_fields
 from ladder.model import LEVELS, Level, Origin, Rung
 from ladder.report import banks_figure, bounds_figure, l2_figure, law_figure, roofline_figure
+from ladder.report.cards import Card, cards
 from ladder.report.draw import Drawing
+from ladder.report.explore import Asked, view
 from ladder.report.l2 import finding, series
 from ladder.report.summary import brief, summary
 from ladder.report.table import Table, table
@@ -24,7 +26,6 @@ __all__ = ["Figure", "Group", "Page", "Part", "Roof", "build"]
 
 _FIGURES = (roofline_figure.draw, bounds_figure.draw, law_figure.draw, banks_figure.draw)
 _ROOF_ORDER: tuple[Level, ...] = ("dram", "l2", "sm")
-_PROSE = ("removes", "leaves")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +52,19 @@ class Roof:
 class Part:
     """One shape of a results file.
 
-    ``prose`` holds by row what the rung's own header says, as (label, text) pairs: once for each rung, in the first
-    part of the group that has it. ``brief`` stands for the part while it is folded.
+    ``skipped`` are the runs that did not take place: they have a row neither in the table nor in a figure, and no card.
+    ``brief`` stands for the part while it is folded, ``view`` is what the interactive figures show of it.
     """
 
     title: str
     anchor: str
     brief: str
-    prose: Mapping[str, tuple[tuple[str, str], ...]]
     summary: tuple[str, ...]
     figures: tuple[Figure, ...]
     table: Table
-    rows: tuple[Row, ...]
+    cards: tuple[Card, ...]
+    skipped: tuple[Row, ...]
+    view: Mapping[str, Any] | None
     origins: tuple[tuple[str, str, str], ...]
 
 
@@ -89,6 +91,19 @@ class Page:
     method: str
 
     @property
+    def views(self) -> list[dict[str, Any]]:
+        """What the interactive figures show, by results file; files without a run that can be drawn have none."""
+        titles = Counter(group.title for group in self.groups)
+        every = [
+            {
+                "device": group.title if titles[group.title] == 1 else f"{group.title}, {dict(group.facts)['made']}",
+                "shapes": [dict(part.view) for part in group.parts if part.view is not None],
+            }
+            for group in self.groups
+        ]
+        return [each for each in every if each["shapes"]]
+
+    @property
     def figures(self) -> Iterator[Figure]:
         """All of them, in the order of the page."""
         for group in self.groups:
@@ -101,7 +116,13 @@ class Page:
 def build(results: Sequence[Results], out: Path, catalog: Mapping[str, Rung] | None) -> Page:
     """Arrange ``results`` and draw every figure. Nothing is written; ``out`` only makes links relative."""
     taken: Counter[str] = Counter()
-    groups = tuple(_group(each, out, catalog, taken) for each in results)
+    asked = {
+        (run.rung, run.source_sha256, run.shape): run.traffic.levels["asked"]
+        for each in results
+        for run in each.runs
+        if run.traffic is not None and "asked" in run.traffic.levels
+    }
+    groups = tuple(_group(each, out, catalog, taken, asked) for each in results)
     method = out.parent / "method.md"
     return Page(
         groups=groups,
@@ -110,7 +131,7 @@ def build(results: Sequence[Results], out: Path, catalog: Mapping[str, Rung] | N
     )
 
 
-def _group(results: Results, out: Path, catalog: Mapping[str, Rung] | None, taken: Counter[str]) -> Group:
+def _group(results: Results, out: Path, catalog: Mapping[str, Rung] | None, taken: Counter[str], asked: Asked) -> Group:
     device = results.device
     where = "emulated on the CPU" if device.backend == "emulated" else "run on the GPU"
     anchor = _unique(slug(f"{device.name} {device.backend}"), taken)
@@ -123,7 +144,7 @@ def _group(results: Results, out: Path, catalog: Mapping[str, Rung] | None, take
         facts=_facts(results),
         roofs=_roofs(results),
         timed=any(section.timed for section in found),
-        parts=tuple(_part(section, f"{anchor}-{section.shape}", out, told) for section in found),
+        parts=tuple(_part(section, f"{anchor}-{section.shape}", out, told, asked) for section in found),
         across=None if across is None else Figure(drawing=across, stem=f"{anchor}-{across.kind}"),
         finding="" if across is None else finding(series(found), device),
     )
@@ -175,30 +196,20 @@ def _roof(results: Results, name: str, value: str, corner: str) -> Roof:
     )  # fmt: skip
 
 
-def _part(section: Section, anchor: str, out: Path, told: set[str]) -> Part:
+def _part(section: Section, anchor: str, out: Path, told: set[str], asked: Asked) -> Part:
     drawings = [drawing for draw in _FIGURES if (drawing := draw(section)) is not None]
     return Part(
         title=f"{section.shape}",
         anchor=anchor,
         brief=brief(section),
-        prose=_prose(section, told),
         summary=tuple(summary(section)),
         figures=tuple(Figure(drawing=drawing, stem=f"{anchor}-{drawing.kind}") for drawing in drawings),
         table=table(section, link=lambda row: _source(row, out)),
-        rows=section.rows,
+        cards=cards(section, anchor, told),
+        skipped=tuple(row for row in section.rows if row.status == "skipped"),
+        view=view(section, {drawing.kind: drawing.alt for drawing in drawings}, asked),
         origins=_origins(section),
     )
-
-
-def _prose(section: Section, told: set[str]) -> dict[str, tuple[tuple[str, str], ...]]:
-    """What the headers say of the rungs that are not ``told`` yet, which then are."""
-    out = {}
-    for row in section.rows:
-        if row.rung is not None and row.name not in told:
-            told.add(row.name)
-            fields = prose_fields(row.rung)
-            out[row.name] = tuple((label.capitalize(), fields[label]) for label in _PROSE if label in fields)
-    return out
 
 
 def _source(row: Row, out: Path) -> str:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from plotly.offline import get_plotlyjs
 
+from ladder.model import LEVELS
 from ladder.report.draw import inline
+from ladder.report.explore import PLOT_PX
 from ladder.report.files import MARKER
 from ladder.report.page import Figure, Page
-from ladder.report.text import markdown
+from ladder.report.text import LEVEL_NAMES, markdown
 
 __all__ = ["INLINE_LIMIT_BYTES", "html", "markdown_page"]
 
-INLINE_LIMIT_BYTES = 5 * 2**20
-"""Figures inside the HTML page stop here; later ones are linked, so that the page stays quick to open."""
+INLINE_LIMIT_BYTES = 2**19
+"""Static figures inside the HTML page stop here; later ones are linked, so that the page stays below 6 MiB."""
 
 
 class _Raw(str):
@@ -36,17 +40,38 @@ def markdown_page(page: Page, figures: str) -> str:
 
 
 def html(page: Page, figures: str) -> str:
-    """``index.html``: one file that loads nothing, its figures inside it and themed for light and dark."""
+    """``index.html``: one file that loads nothing, with its data, its figures and the library that draws them."""
     environment = _environment(autoescape=True)
     pictures: dict[str, Markup] = {}
     spent = 0
-    for figure in page.figures:
-        svg = _picture(figure)
-        spent += len(svg.encode())
-        if spent > INLINE_LIMIT_BYTES:
-            break
-        pictures[figure.stem] = svg
-    return environment.get_template("index.html.j2").render(page=page, figures=figures, pictures=pictures)
+    for group in page.groups:
+        if group.across is not None:
+            svg = _picture(group.across)
+            spent += len(svg.encode())
+            if spent > INLINE_LIMIT_BYTES:
+                break
+            pictures[group.across.stem] = svg
+    views = page.views
+    return environment.get_template("index.html.j2").render(
+        page=page,
+        figures=figures,
+        pictures=pictures,
+        views=views,
+        data=_json(views),
+        library=_library() if views else "",
+        levels=[(level, LEVEL_NAMES[level]) for level in LEVELS],
+        plot_px=PLOT_PX,
+    )
+
+
+def _json(value: Any) -> Markup:
+    # Safe inside <script>: there only "<" could end the element or open a comment, and in JSON it stands in strings.
+    return Markup(json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def _library() -> Markup:
+    # Safe: the package's own file, made for being embedded.
+    return Markup(get_plotlyjs())
 
 
 def _picture(figure: Figure) -> Markup:

@@ -1,4 +1,4 @@
-"""The table of a section: one row a run, only the columns that some run fills."""
+"""The table of a section: one row a run that was not skipped, only the columns that some run fills."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ _TERA = 1e12
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Text of one cell; ``css`` colours it and ``href`` links it."""
+    """Text of one cell; ``css`` colours it, ``href`` links it, ``value`` is the number that it shows, to sort by."""
 
     text: str
     css: str = ""
     href: str = ""
+    value: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def table(section: Section, *, link: Callable[[Row], str] = lambda _row: "") -> 
     """The section as a table; ``link`` gives a kernel's source, or an empty string."""
     kernel = _Column("kernel", "name in the catalogue", lambda row: Cell(row.name, row.run.kind, link(row)))
     columns = [kernel, _Column("check", "against numpy in float64", _check), *_verdict(), *_intensities()]
-    rows = [[column.cell(row) for column in columns] for row in section.rows]
+    rows = [[column.cell(row) for column in columns] for row in section.rows if row.status != "skipped"]
     kept = [i for i in range(len(columns)) if i < 2 or any(cells[i].text != _DASH for cells in rows)]
     return Table(
         head=tuple((columns[i].title, columns[i].meaning) for i in kept),
@@ -92,11 +93,11 @@ def _check(row: Row) -> Cell:
 
 def _error(row: Row) -> Cell:
     check = row.run.check
-    return Cell(_DASH if check is None else number(check.worst_error_over_bound, 2))
+    return _number(None if check is None else check.worst_error_over_bound, 2)
 
 
 def _intensity(level: Level) -> Callable[[Row], Cell]:
-    return lambda row: Cell(number(row.run.intensity.get(level)))
+    return lambda row: _number(row.run.intensity.get(level))
 
 
 def _law(level: Level) -> Callable[[Row], Cell]:
@@ -108,13 +109,13 @@ def _law(level: Level) -> Callable[[Row], Cell]:
         away = measured / predicted
         # L1 is exact or wrong; at shared memory broadcasts and conflicts make factors.
         against = f"{100 * (away - 1):+.2f} %" if level == "l1" else f"×{number(away)}"
-        return Cell(f"{number(predicted)} ({against})")
+        return Cell(f"{number(predicted)} ({against})", value=predicted)
 
     return cell
 
 
 def _wavefronts(row: Row) -> Cell:
-    return Cell(number(row.run.traffic.wavefronts_per_request if row.run.traffic else None))
+    return _number(row.run.traffic.wavefronts_per_request if row.run.traffic else None)
 
 
 def _bound_by(row: Row) -> Cell:
@@ -125,16 +126,21 @@ def _bound_by(row: Row) -> Cell:
 
 
 def _roof(row: Row) -> Cell:
-    return Cell(number(row.run.placement.roof_flop_per_s / _TERA) if row.run.placement and row.placed else _DASH)
+    return _number(row.run.placement.roof_flop_per_s / _TERA if row.run.placement and row.placed else None)
 
 
 def _time(row: Row) -> Cell:
-    return Cell(seconds(row.run.time.median) if row.run.time else _DASH)
+    return Cell(seconds(row.run.time.median), value=row.run.time.median) if row.run.time else Cell(_DASH)
 
 
 def _rate(row: Row) -> Cell:
-    return Cell(number(row.run.flop_per_s / _TERA) if row.run.flop_per_s else _DASH)
+    return _number(row.run.flop_per_s / _TERA if row.run.flop_per_s else None)
 
 
 def _fraction(row: Row) -> Cell:
-    return Cell(percent(row.run.placement.fraction if row.run.placement else None))
+    fraction = row.run.placement.fraction if row.run.placement else None
+    return Cell(percent(fraction), value=fraction)
+
+
+def _number(value: float | None, digits: int = 3) -> Cell:
+    return Cell(number(value, digits), value=value)

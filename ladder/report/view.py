@@ -10,7 +10,7 @@ from typing import Literal
 from ladder.errors import ShapeError
 from ladder.geometry import plan
 from ladder.laws import useful
-from ladder.model import Device, Kind, Origin, Rung, Shape
+from ladder.model import Device, Kind, Origin, Precision, Rung, Shape
 from ladder.report.diagnose import Reading, read
 from ladder.report.signals import conflict_degree
 from ladder.store import Results, Run
@@ -35,6 +35,7 @@ class Row:
         reading: what binds it and which lever helps.
         rung: the catalogue's declaration, if it is the one that ran.
         edge: effective edge of the C tile: the harmonic mean of BM and BN; None when nothing tells.
+        precision: what its product is worth, as the catalogue or a library's name says.
     """
 
     run: Run
@@ -42,6 +43,7 @@ class Row:
     reading: Reading
     rung: Rung | None
     edge: float | None
+    precision: Precision = "fp32"
 
     @property
     def name(self) -> str:
@@ -135,13 +137,17 @@ def _ordered(runs: Sequence[Run], shape: Shape, catalog: Mapping[str, Rung]) -> 
 
 
 def _row(run: Run, results: Results, rung: Rung | None) -> Row:
+    precision: Precision = rung.precision if rung is not None else "tf32" if "tf32" in run.rung else "fp32"
     # A rung of the same name but another text would lend the row a tile that it did not have.
     if rung is not None and hashlib.sha256(rung.source.encode()).hexdigest() != run.source_sha256:
         rung = None
     blocks = _blocks(rung, run.shape) if rung is not None else None
     inside = useful(rung, run.shape) if rung is not None and run.shape.flop else None
     reading = read(run, results.roofs, sm_count=results.device.sm_count, blocks=blocks, useful=inside)
-    return Row(run=run, status=_status(run, results.device), reading=reading, rung=rung, edge=_edge(run, rung))
+    return Row(
+        run=run, status=_status(run, results.device), reading=reading, rung=rung, edge=_edge(run, rung),
+        precision=precision,
+    )  # fmt: skip
 
 
 def _status(run: Run, device: Device) -> Status:

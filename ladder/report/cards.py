@@ -1,0 +1,141 @@
+"""A card for each run: what its rung removes, what was counted for it, its source, and the rung that comes next."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ladder.catalog import prose_fields
+from ladder.model import LEVELS, Rung
+from ladder.report.text import LEVEL_NAMES, number, si
+from ladder.report.view import Row, Section
+
+__all__ = ["Card", "Line", "cards"]
+
+_PROSE = ("removes", "leaves")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a kernel; ``new`` when the rung before has none that reads the same."""
+
+    text: str
+    new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """What the pages show of one run.
+
+    Attributes:
+        row: the run, its status and its reading.
+        anchor: the card's id, unique on the page.
+        prose: what the rung's own header says, as (label, text) pairs; once for each rung of a results file.
+        counters: (quantity, value, origin) triples.
+        source: the kernel, from its first line of code; once for each file, empty in its other cards.
+        before: the rung that ``source`` is held against; empty for the first.
+        following: (name, anchor) of the next rung's first card, None at the end.
+    """
+
+    row: Row
+    anchor: str
+    prose: tuple[tuple[str, str], ...]
+    counters: tuple[tuple[str, str, str], ...]
+    source: tuple[Line, ...]
+    before: str
+    following: tuple[str, str] | None
+
+    @property
+    def new_lines(self) -> int:
+        """How many lines of ``source`` the rung before does not have."""
+        return sum(line.new for line in self.source)
+
+
+def cards(section: Section, anchor: str, told: set[str]) -> tuple[Card, ...]:
+    """The cards of ``section``'s runs but the skipped ones. ``told`` holds what earlier sections showed already."""
+    rows = [row for row in section.rows if row.status != "skipped"]
+    anchors = [f"{anchor}-k{index}" for index in range(1, len(rows) + 1)]
+    out = []
+    for index, row in enumerate(rows):
+        first = row.rung is not None and str(row.rung.path) not in told
+        before = _neighbour(rows[:index][::-1], row)
+        out.append(
+            Card(
+                row=row,
+                anchor=anchors[index],
+                prose=_prose(row.rung) if row.rung is not None and row.name not in told else (),
+                counters=_counters(row),
+                source=_source(row.rung, before.rung if before else None) if row.rung is not None and first else (),
+                before=before.name if before else "",
+                following=_following(rows, anchors, index),
+            )
+        )
+        if row.rung is not None:
+            told.update((row.name, str(row.rung.path)))
+    return tuple(out)
+
+
+def _prose(rung: Rung) -> tuple[tuple[str, str], ...]:
+    fields = prose_fields(rung)
+    return tuple((label.capitalize(), fields[label]) for label in _PROSE if label in fields)
+
+
+def _neighbour(rows: Sequence[Row], row: Row) -> Row | None:
+    """The nearest of ``rows`` that is a rung of another file."""
+    if row.rung is None or row.run.kind != "rung":
+        return None
+    path = row.rung.path
+    return next((one for one in rows if one.run.kind == "rung" and one.rung and one.rung.path != path), None)
+
+
+def _following(rows: Sequence[Row], anchors: Sequence[str], index: int) -> tuple[str, str] | None:
+    found = _neighbour(rows[index + 1 :], rows[index])
+    return None if found is None else (found.name, anchors[rows.index(found)])
+
+
+def _counters(row: Row) -> tuple[tuple[str, str, str], ...]:
+    traffic = row.run.traffic
+    if traffic is None:
+        return ()
+    out: list[tuple[str, str, str]] = [
+        (f"{LEVEL_NAMES[level]} bytes", f"{found.bytes:,}", found.origin)
+        for level in LEVELS
+        if (found := traffic.levels.get(level)) is not None
+    ]
+    origin = next((traffic.levels[level].origin for level in ("shared", "sm") if level in traffic.levels), "")
+    counts = {
+        "shared wavefronts, loads": traffic.wavefronts_ld,
+        "shared wavefronts, stores": traffic.wavefronts_st,
+        "shared requests, loads": traffic.requests_ld,
+        "shared requests, stores": traffic.requests_st,
+        "global wavefronts": traffic.global_wavefronts,
+        "global requests": traffic.global_requests,
+    }
+    out.extend((name, f"{count:,}", origin) for name, count in counts.items() if count)
+    if traffic.wavefronts_per_request is not None:
+        out.append(("shared wavefronts per request", number(traffic.wavefronts_per_request), origin))
+    if row.run.sm_clock_hz:
+        out.append(("SM clock", si(row.run.sm_clock_hz, "Hz"), "measured"))
+    return tuple(out)
+
+
+def _source(rung: Rung, before: Rung | None) -> tuple[Line, ...]:
+    lines, old = _code(rung), _code(before) if before is not None else []
+    if before is None:
+        return tuple(Line(line, new=False) for line in lines)
+    match = difflib.SequenceMatcher(a=[_bare(line) for line in old], b=[_bare(line) for line in lines], autojunk=False)
+    kept = {index for block in match.get_matching_blocks() for index in range(block.b, block.b + block.size)}
+    return tuple(Line(line, new=index not in kept and bool(_bare(line))) for index, line in enumerate(lines))
+
+
+def _code(rung: Rung) -> list[str]:
+    """The file without the comment that it begins with: that is prose and declaration."""
+    lines = rung.source.rstrip().splitlines()
+    start = next((i for i, line in enumerate(lines) if line.strip() and not line.startswith("//")), 0)
+    return lines[start:]
+
+
+def _bare(line: str) -> str:
+    """What the compiler sees of ``line``: neither its indentation nor its comment."""
+    return "".join(line.partition("//")[0].split())
