@@ -10,15 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from helpers.kernels import RUNGS, compiled, shifted
+from helpers.kernels import RUNGS, compiled, emulator, shifted
 from helpers.ptx import module, run
 from numpy.typing import NDArray
 
-from ladder.backends.emulated import EmulatedBackend
 from ladder.memory import fetching_wavefronts, reduction_sectors, reduction_wavefronts, sectors, wavefronts
 from ladder.memory.copies import copy_wavefronts_batch
 from ladder.model import Rung, Shape, Traffic
-from ladder.profiles import load_profile
 from ladder.ptx import Counters, Order, machine
 from ladder.ptx.async_copy import AsyncCopies
 from ladder.ptx.batch import Batch
@@ -37,8 +35,8 @@ def traffic(
     known = BY_NAME[rung] if isinstance(rung, str) else rung
     step = known.multiple
     m, n, k = (-(-side // s) * s for side, s in zip((shape.m, shape.n, shape.k), step, strict=True))
-    backend = EmulatedBackend(load_profile("h200").device, order=order, engine="numpy")
     a, b = np.ones((m, k), np.float32), np.ones((k, n), np.float32)
+    backend = emulator(order=order, engine="numpy")
     counted = backend.run(compiled(known), a, b, count=True, offsets=offsets).traffic
     assert counted is not None
     return counted

@@ -10,16 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.kernels import RUNGS, compiled
+from helpers.kernels import RUNGS, compiled, emulator
 from helpers.ptx import compile_snippet, module, program_of, run
 from numpy.typing import NDArray
 
 from ladder.backends.base import Outcome
-from ladder.backends.emulated import EmulatedBackend
 from ladder.errors import KernelFaultError
 from ladder.memory import WAVEFRONT_BYTES
 from ladder.model import Quantity, Rung, Traffic
-from ladder.profiles import load_profile
 from ladder.ptx import Order
 
 F32 = NDArray[np.float32]
@@ -28,8 +26,7 @@ FAULTY = Path(__file__).parents[1] / "helpers" / "faulty"
 
 
 def product(rung: Rung, a: F32, b: F32, order: Order) -> Outcome:
-    backend = EmulatedBackend(load_profile("h200").device, order=order, engine="numpy")
-    return backend.run(compiled(rung), a, b, count=True)
+    return emulator(order=order, engine="numpy").run(compiled(rung), a, b, count=True)
 
 
 def operands(rung: Rung) -> tuple[F32, F32]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from ladder.backends.base import Engine
 from ladder.backends.emulated import EmulatedBackend
 from ladder.catalog import load_catalog, parse_file
 from ladder.model import Rung
@@ -53,6 +54,9 @@ def fast(name: str, *, arch: str = "sm_80", **params: int) -> Compiled:
     return compile_rung(replace(rung, params={**rung.params, **params}, smem_bytes=stages * _STAGE_BYTES), arch=arch)
 
 
-def emulator(profile: str = "h200", *, order: Order = "lockstep", step_limit: int | None = None) -> EmulatedBackend:
-    """The emulator of a recorded GPU."""
-    return EmulatedBackend(load_profile(profile).device, order=order, step_limit=step_limit)
+@cache
+def emulator(
+    profile: str = "h200", *, order: Order = "lockstep", step_limit: int | None = None, engine: Engine = "auto"
+) -> EmulatedBackend:
+    """The emulator of a recorded GPU; one for each way to run, since it keeps the programs that it has read."""
+    return EmulatedBackend(load_profile(profile).device, order=order, step_limit=step_limit, engine=engine)

@@ -197,7 +197,9 @@ def _live_out(program: Program, index: int) -> int:
 
 
 def _registers(bits: int, names: Mapping[int, str]) -> set[str]:
-    return {name for slot, name in names.items() if bits >> slot & 1 and name not in SPECIAL}
+    digits = f"{bits:b}"[::-1]
+    found = {names[slot] for slot, digit in enumerate(digits) if digit == "1" and slot in names}
+    return found - SPECIAL
 
 
 def _flow(segments: list[Segment], live: set[str]) -> None:
