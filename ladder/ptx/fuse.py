@@ -139,7 +139,7 @@ def fuse_shared(
             plain = "shared" in instruction.parts and not strong and instruction.guard is None and size < WINDOW_BYTES
             if kind == "ld" and _may_be_shared(instruction):
                 out |= run.end_stores()
-                if plain and size >= 4:
+                if size >= 4 and "shared" in instruction.parts and not strong and instruction.guard is None:
                     place = places.of(instruction.operands[1])
                     run.loads[place.base, scalar == 8].append(_Access(index, place, size))
             elif kind == "st" and _may_be_shared(instruction):
@@ -179,6 +179,25 @@ def _ends_all(instruction: Instruction) -> bool:
 
 
 def _merge_loads(accesses: Sequence[_Access]) -> Iterator[tuple[int, Fusion]]:
+    full = {access.place.start: access for access in accesses if access.size == WINDOW_BYTES}
+    rest: list[_Access] = []
+    for access in accesses:
+        if access.size < WINDOW_BYTES:
+            whole = next(
+                (f for start, f in full.items() if 0 <= access.place.start - start <= WINDOW_BYTES - access.size), None
+            )
+            if whole is None:
+                rest.append(access)
+            else:  # what a 16-byte load brings anyway is not loaded again
+                first, second = sorted((whole, access))
+                offset = whole.place.start - first.place.shift
+                yield first.at, Fusion(WINDOW_BYTES, offset)
+                yield second.at, Fusion(0, offset)
+    if rest:
+        yield from _merge_narrow_loads(rest)
+
+
+def _merge_narrow_loads(accesses: Sequence[_Access]) -> Iterator[tuple[int, Fusion]]:
     zeros = accesses[0].place.zeros
     words: dict[int, _Access] = {}
     for access in accesses:

@@ -47,6 +47,16 @@ def test_loads_of_two_words_count_as_two() -> None:
     assert merged(apart) == [None, None, None]
 
 
+def test_a_load_of_words_that_a_wider_one_brings_is_not_served_again() -> None:
+    wide = "ld.shared.v4.f32 {%f1, %f2, %f3, %f4}, [%w3+16];\n"
+    narrow = "ld.shared.v2.f32 {%f5, %f6}, [%w3+24];\n"
+    beside = "ld.shared.v2.f32 {%f5, %f6}, [%w3+32];\n"
+    assert merged(BASE + wide + narrow) == [(16, 16), (0, 16)]
+    assert merged(BASE + narrow + wide) == [(16, 16), (0, 16)]
+    assert merged(BASE + wide + beside) == [None, None]
+    assert merged(BASE + wide) == [None]
+
+
 def test_stores_merge_whole_or_in_pairs() -> None:
     assert merged(BASE + stores(0, 4, 8, 12)) == [(16, 0), (0, 0), (0, 0), (0, 0)]
     assert merged(BASE + stores(4, 8, 12)) == [None, (8, 8), (0, 8)]
