@@ -6,6 +6,9 @@ off some 300 kernels, alike for sm_75, sm_80 and sm_90, and are tested against t
 
 * Loads of 4 or 8 bytes in one basic block off one base register. An aligned window of 16 bytes of which at least three
   words are asked for becomes one LDS.128 (a gap is read and dropped), an aligned pair of words one LDS.64.
+* Of a vector load only the words that are read count: one, or an aligned pair, makes a narrower request. Where a pragma
+  names them (``used_bytes_mask``), no gap beside them is closed: a word joins the other of its pair, a pair the other
+  pair. Words that a 16-byte load brings anyway are not loaded again.
 * Stores of 2, 4 or 8 bytes that follow each other within one window of four of them, 16 bytes at most. All of the
   window becomes one request, else an aligned pair does. A store to any other place begins anew.
 * A window is as wide as the base is known to be aligned. A shared array begins where the declarations before it end.
@@ -13,15 +16,14 @@ off some 300 kernels, alike for sm_75, sm_80 and sm_90, and are tested against t
   stores so does a shared load. Volatile and guarded accesses never merge.
 
 PTX does not show what ptxas decides later. It may turn short branches into predicates and unroll loops, and then merges
-across PTX's basic blocks. It drops the unread elements of a vector load. Up to sm_89 it may keep an address whole that
-depends on kernel parameters alone, which matters where the array begins off a multiple of 16. It may put three dummy
-loads (``LDS RZ``) before a ``cp.async``.
+across PTX's basic blocks. Up to sm_89 it may keep an address whole that depends on kernel parameters alone, which
+matters where the array begins off a multiple of 16. It may put three dummy loads (``LDS RZ``) before a ``cp.async``.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -34,8 +36,10 @@ from ladder.ptx.syntax import (
     Operand,
     Register,
     Symbol,
+    Vector,
     destinations,
     registers_of,
+    sources,
 )
 
 __all__ = ["Fusion", "fuse_shared"]
@@ -79,9 +83,12 @@ class _Place(NamedTuple):
 
 
 class _Access(NamedTuple):
+    """``masked``: a pragma says that not all bytes of the instruction are used."""
+
     at: int
     place: _Place
     size: int
+    masked: bool = False
 
     def units(self, unit: int) -> range:
         return range(self.place.start // unit, (self.place.start + self.size) // unit)
@@ -129,6 +136,7 @@ def fuse_shared(
     """
     out: dict[int, Fusion] = {}
     places = _Places(function, addresses)
+    read = {name for i in function.instructions for o in sources(i) for name in registers_of(o)}
     for start, length in spans:
         run = _Run()
         for index in range(start, start + length):
@@ -140,8 +148,11 @@ def fuse_shared(
             if kind == "ld" and _may_be_shared(instruction):
                 out |= run.end_stores()
                 if size >= 4 and "shared" in instruction.parts and not strong and instruction.guard is None:
-                    place = places.of(instruction.operands[1])
-                    run.loads[place.base, scalar == 8].append(_Access(index, place, size))
+                    access = _what_is_read(_Access(index, places.of(instruction.operands[1]), size), instruction, read)
+                    if access.size < size:
+                        out[index] = Fusion(access.size, access.place.start - access.place.shift)
+                    if not access.masked or access.size < WINDOW_BYTES:
+                        run.loads[access.place.base, scalar == 8].append(access)
             elif kind == "st" and _may_be_shared(instruction):
                 for accesses in run.loads.values():
                     out |= _merge_loads(accesses)
@@ -178,39 +189,65 @@ def _ends_all(instruction: Instruction) -> bool:
     return kind in _FENCES or is_call or (kind in {"red", "atom"} and _may_be_shared(instruction))
 
 
+def _what_is_read(access: _Access, instruction: Instruction, read: Container[str]) -> _Access:
+    """A vector load cut down to the pair of words, or the one word, that is read of it; else as it is."""
+    target, mask = instruction.operands[0], instruction.used_bytes
+    if not isinstance(target, Vector) or access.size != 4 * len(target.items):
+        return access
+    if mask is None:
+        words = [n for n, item in enumerate(target.items) if any(name in read for name in registers_of(item))]
+    else:
+        words = [n for n in range(len(target.items)) if mask >> 4 * n & 0xF]
+        access = access._replace(masked=True)
+    if len(words) == 1 or words in ([0, 1], [2, 3]):
+        place = access.place._replace(start=access.place.start + 4 * words[0])
+        return access._replace(place=place, size=4 * len(words))
+    return access
+
+
 def _merge_loads(accesses: Sequence[_Access]) -> Iterator[tuple[int, Fusion]]:
     full = {access.place.start: access for access in accesses if access.size == WINDOW_BYTES}
-    rest: list[_Access] = []
+    windows: dict[int, list[_Access]] = defaultdict(list)
     for access in accesses:
-        if access.size < WINDOW_BYTES:
-            whole = next(
-                (f for start, f in full.items() if 0 <= access.place.start - start <= WINDOW_BYTES - access.size), None
-            )
-            if whole is None:
-                rest.append(access)
-            else:  # what a 16-byte load brings anyway is not loaded again
-                first, second = sorted((whole, access))
-                offset = whole.place.start - first.place.shift
-                yield first.at, Fusion(WINDOW_BYTES, offset)
-                yield second.at, Fusion(0, offset)
-    if rest:
-        yield from _merge_narrow_loads(rest)
+        inside = (f for start, f in full.items() if 0 <= access.place.start - start <= WINDOW_BYTES - access.size)
+        if access.size == WINDOW_BYTES:
+            continue
+        whole = None if access.masked else next(inside, None)
+        if whole is None:
+            windows[access.place.start // WINDOW_BYTES].append(access)
+        else:  # what a 16-byte load brings anyway is not loaded again
+            first, second = sorted((whole, access))
+            offset = whole.place.start - first.place.shift
+            yield first.at, Fusion(WINDOW_BYTES, offset)
+            yield second.at, Fusion(0, offset)
+    for window, here in windows.items():
+        yield from _merge_narrow_loads(here, window)
 
 
-def _merge_narrow_loads(accesses: Sequence[_Access]) -> Iterator[tuple[int, Fusion]]:
+def _merge_narrow_loads(accesses: Sequence[_Access], window: int) -> Iterator[tuple[int, Fusion]]:
+    """What becomes of loads of 4 and 8 bytes that begin in one window of 16."""
     zeros = accesses[0].place.zeros
-    words: dict[int, _Access] = {}
-    for access in accesses:
-        for word in access.units(4):
-            words.setdefault(word, access)
-    for window in sorted({word // 4 for word in words}):
-        here = [word for word in range(4 * window, 4 * window + 4) if word in words]
-        if zeros >= 4 and len(here) >= 3:
-            yield from _request([words[word] for word in here], WINDOW_BYTES, window)
-        elif zeros >= 3:
-            for pair in (2 * window, 2 * window + 1):
-                if 2 * pair in words and 2 * pair + 1 in words:
-                    yield from _request([words[2 * pair], words[2 * pair + 1]], 8, pair)
+    plain = [access for access in accesses if not access.masked]
+    known = _words(plain)
+    if zeros >= 4 and len(known) >= 3:
+        yield from _request(plain, WINDOW_BYTES, window)
+        return
+    pairs = []
+    for number in (2 * window, 2 * window + 1):
+        pair = [access for access in accesses if access.place.start // 8 == number]
+        pair = [access for access in pair if not access.masked or not known & _words([access])]
+        if zeros >= 3 and len(_words(pair)) == 2:
+            pairs.append((number, pair))
+    joined = [access for _, pair in pairs if len(pair) > 1 for access in pair]
+    if zeros >= 4 and (len(pairs) == 2 or len(known | _words(joined)) >= 3):
+        yield from _request([*plain, *(access for _, pair in pairs for access in pair)], WINDOW_BYTES, window)
+        return
+    for number, pair in pairs:
+        yield from _request(pair, 8, number)
+
+
+def _words(accesses: Iterable[_Access]) -> set[int]:
+    return {word for access in accesses for word in access.units(4)}
 
 
 def _merge_stores(accesses: Sequence[_Access]) -> Iterator[tuple[int, Fusion]]:

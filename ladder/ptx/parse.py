@@ -48,6 +48,7 @@ _DECLARATOR = re.compile(r"([\w$.]+)\s*((?:\[\s*\d+\s*\]\s*)*)")
 _EXTERN = re.compile(r"\.extern\s+\.shared\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$.]+)\s*\[\s*\]\s*;")
 _MODULE_SHARED = re.compile(r"^\s*(?:\.(?:visible|weak|common)\s+)?(\.shared\s+[^;]*);", re.M)
 _GUARD = re.compile(r"@(!?)([\w$.%]+)\s+")
+_USED_BYTES = re.compile(r'"used_bytes_mask\s+(\w+)"')
 _SPLIT = re.compile(r",(?![^{\[]*[}\]])")
 _FLOAT = re.compile(r"0([fFdD])([0-9a-fA-F]+)")
 _INT = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0([0-7]+)|(0|[1-9]\d*))U?")
@@ -134,6 +135,7 @@ class _Body:
         self.opened = 0
         self.branches: list[tuple[int, list[int]]] = []
         self.line = (0, 0)
+        self.used_bytes: int | None = None
 
     def read(self, text: str) -> None:
         position = 0
@@ -173,8 +175,11 @@ class _Body:
             self._registers(text)
         elif text.startswith((".shared", ".local")):
             self.variables.extend(_variables(text))
-        elif text.startswith(".pragma") or not text:
+        elif not text:
             return
+        elif text.startswith(".pragma"):
+            if match := _USED_BYTES.search(text):
+                self.used_bytes = int(match[1], 0)
         elif text.startswith("."):
             why = ": functions that stay calls (printf, assert) are not emulated" if text.startswith(".param") else ""
             raise UnsupportedPtxError(f"{self.function.place(self.line)}: PTX directive `{text[:60]}`{why}")
@@ -235,7 +240,8 @@ class _Body:
         operands = tuple(self._operand(part.strip()) for part in _SPLIT.split(rest[0] if rest else "") if part.strip())
         if op.split(".")[0] == "bra":
             self.branches.append((len(self.function.instructions), list(self.scope_ids)))
-        self.function.instructions.append(Instruction(op, operands, guard, self.line))
+        self.function.instructions.append(Instruction(op, operands, guard, self.line, self.used_bytes))
+        self.used_bytes = None
 
     def _operand(self, text: str) -> Operand:
         if text.startswith("{"):

@@ -67,6 +67,8 @@ class Instruction(NamedTuple):
     guard: tuple[str, bool] | None
     line: tuple[int, int]
     """(file index, line) of the last ``.loc``; (0, 0) when there is none."""
+    used_bytes: int | None = None
+    """Which bytes of a vector load are used, a bit each, where a pragma says that some are not."""
 
     @property
     def parts(self) -> tuple[str, ...]:

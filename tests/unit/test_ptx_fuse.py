@@ -57,6 +57,52 @@ def test_a_load_of_words_that_a_wider_one_brings_is_not_served_again() -> None:
     assert merged(BASE + wide) == [None]
 
 
+def vector(start: int, read: str, *, of: int = 4, mask: bool = True) -> str:
+    """A vector load of which some words are read, with or without the pragma that says so."""
+    names = [f"%f{number}" for number in range(1, of + 1)]
+    pragma = f'.pragma "used_bytes_mask {sum(0xF << 4 * int(word) for word in read)}";\n' if mask else ""
+    uses = "".join(f"st.global.f32 [%p0], {names[int(word)]};\n" for word in read)
+    return f"{pragma}ld.shared.v{of}.f32 {{{', '.join(names)}}}, [%w3+{start}];\n{uses}"
+
+
+@pytest.mark.parametrize(
+    ("read", "request_"),
+    [("01", (8, 32)), ("23", (8, 40)), ("0", (4, 32)), ("2", (4, 40)), ("013", None), ("0123", None)],
+)
+@pytest.mark.parametrize("mask", [True, False])
+def test_of_a_vector_only_what_is_read_is_loaded(read: str, request_: tuple[int, int] | None, mask: bool) -> None:
+    assert merged(BASE + vector(32, read, mask=mask and len(read) < 4)) == [request_]
+
+
+MASKED = {
+    # What stands beside the masked load; the requests with the pragma, and without it.
+    "012 and 3": (vector(0, "012"), (12,), [None, None], [(16, 0), (0, 0)]),
+    "013 and 2": (vector(0, "013"), (8,), [None, None], [(16, 0), (0, 0)]),
+    "01 and 2": (vector(0, "01"), (8,), [(8, 0), None], [(16, 0), (0, 0)]),
+    "01 and 2, 3": (vector(0, "01"), (8, 12), [(16, 0), (0, 0), (0, 0)], [(16, 0), (0, 0), (0, 0)]),
+    "01 and 1": (vector(0, "01"), (4,), [(8, 0), None], [(8, 0), (0, 0)]),
+    "0 and 1": (vector(0, "0", of=2), (4,), [(8, 0), (0, 0)], [(8, 0), (0, 0)]),
+    "0 and 2, 3": (vector(0, "0", of=2), (8, 12), [(4, 0), (8, 8), (0, 8)], [(16, 0), (0, 0), (0, 0)]),
+    "0 and 1, 2, 3": (vector(0, "0"), (4, 8, 12), [(4, 0), (16, 0), (0, 0), (0, 0)], [(16, 0), *[(0, 0)] * 3]),
+    "1 and 0, 2": (vector(0, "1"), (0, 8), [(16, 0), (0, 0), (0, 0)], [(16, 0), (0, 0), (0, 0)]),
+    "2 and 3": (vector(0, "2"), (12,), [(8, 8), (0, 8)], [(8, 8), (0, 8)]),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_beside_words_that_are_not_used_no_gap_is_closed(name: str) -> None:
+    """As ptxas 13.0 does it for sm_75, sm_80 and sm_90."""
+    load, others, masked, plain = MASKED[name]
+    assert merged(BASE + load + loads(*others)) == masked
+    assert merged(BASE + load.split("\n", 1)[1] + loads(*others)) == plain
+
+
+def test_two_masked_halves_are_one_request_and_a_mask_holds_for_one_load() -> None:
+    assert merged(BASE + vector(16, "01") + vector(16, "23")) == [(16, 16), (0, 16)]
+    assert merged(BASE + vector(16, "01") + vector(16, "0123", mask=False)) == [(8, 16), None]
+    assert merged(BASE + '.pragma "nounroll";\n' + vector(16, "01")) == [(8, 16)]
+
+
 def test_stores_merge_whole_or_in_pairs() -> None:
     assert merged(BASE + stores(0, 4, 8, 12)) == [(16, 0), (0, 0), (0, 0), (0, 0)]
     assert merged(BASE + stores(4, 8, 12)) == [None, (8, 8), (0, 8)]
