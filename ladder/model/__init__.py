@@ -4,7 +4,7 @@ Lengths are elements, ``*_bytes`` bytes, ``*_s`` seconds, ``*_flop`` work and ``
 """
 
 from ladder.model._basics import FP32_UNIT_ROUNDOFF, LEVELS, ORIGINS, Device, Kind, Level, Origin, Shape
-from ladder.model._results import Check, Law, Placement, Quantity, Resources, Roofs, Timing, Traffic, added
+from ladder.model._results import Check, Law, Placement, Quantity, Resources, Roofs, Timing, Traffic, Watched, added
 from ladder.model._rung import Matrix, Pack, Precision, Rung, TensorTile
 
 __all__ = [
@@ -29,5 +29,6 @@ __all__ = [
     "TensorTile",
     "Timing",
     "Traffic",
+    "Watched",
     "added",
 ]

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from ladder.model._basics import LEVELS, ORIGINS, Level, Origin
 
-__all__ = ["Check", "Law", "Placement", "Quantity", "Resources", "Roofs", "Timing", "Traffic", "added"]
+__all__ = ["Check", "Law", "Placement", "Quantity", "Resources", "Roofs", "Timing", "Traffic", "Watched", "added"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +121,35 @@ class Timing:
     def __post_init__(self) -> None:
         if not 0 < self.p20 <= self.median <= self.p80:
             raise ValueError(f"timing out of order: p20 {self.p20}, median {self.median}, p80 {self.p80}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """The card while something ran: medians and extremes of ``samples`` looks; None for what it did not tell.
+
+    ``limits`` are what held the clock down at one time or another, in words such as ``"power cap"``.
+    """
+
+    samples: int = 0
+    sm_clock_hz: float | None = None
+    sm_clock_low_hz: float | None = None
+    sm_clock_high_hz: float | None = None
+    power_w: float | None = None
+    power_high_w: float | None = None
+    limits: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "limits", tuple(self.limits))
+        clocks = (self.sm_clock_low_hz, self.sm_clock_hz, self.sm_clock_high_hz)
+        known = [clock for clock in clocks if clock is not None]
+        if len(known) not in (0, 3) or known != sorted(known) or any(not clock > 0 for clock in known):
+            raise ValueError(f"SM clocks out of order: low, median, high are {clocks} Hz")
+
+    @property
+    def clock_spread(self) -> float | None:
+        """How far the SM clock moved, as a fraction of its median; None where the card does not tell it."""
+        low, middle, high = self.sm_clock_low_hz, self.sm_clock_hz, self.sm_clock_high_hz
+        return None if low is None or middle is None or high is None else (high - low) / middle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
