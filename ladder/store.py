@@ -12,6 +12,7 @@ from typing import Any
 
 from ladder.errors import LadderError, StoreError
 from ladder.model import (
+    Activity,
     Check,
     Device,
     Kind,
@@ -58,6 +59,7 @@ class Run:
     check: Check | None = None
     time: Timing | None = None
     traffic: Traffic | None = None
+    activity: Activity | None = None
     placement: Placement | None = None
     law: Law | None = None
     resources: Resources | None = None
@@ -263,7 +265,9 @@ def _only_if_known(run: Run) -> dict[str, Any]:
         "speedup": run.speedup,
     }
     params = None if run.params is None else dict(run.params)
-    found = {"params": params, "beside": beside, "sm_clock_hz": run.sm_clock_hz, "power_w": run.power_w}
+    activity = run.activity and _activity_to_json(run.activity)
+    found: dict[str, Any] = {"params": params, "activity": activity, "beside": beside}
+    found |= {"sm_clock_hz": run.sm_clock_hz, "power_w": run.power_w}
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -284,6 +288,7 @@ def _run_from_json(data: Mapping[str, Any]) -> Run:
         check=maybe(Check, "check", _CHECK),
         time=maybe(Timing, "time_s", _TIME),
         traffic=None if traffic is None else _traffic_from_json(traffic),
+        activity=_activity_from_json(data.get("activity")),
         placement=placement and Placement(**{k: placement[k] for k in Placement.__dataclass_fields__}),
         law=law and Law(name=law["name"], predicted=law["predicted"]),
         resources=maybe(Resources, "resources", _RESOURCES),
@@ -292,6 +297,18 @@ def _run_from_json(data: Mapping[str, Any]) -> Run:
         sm_clock_hz=data.get("sm_clock_hz"),
         power_w=data.get("power_w"),
     )
+
+
+def _activity_to_json(activity: Activity) -> dict[str, Any]:
+    """What was counted, and the FP32 work that follows from it."""
+    known = {name: getattr(activity, name) for name in (*Activity.__dataclass_fields__, "flop")}
+    return {name: value for name, value in (known | {"stalls": dict(activity.stalls)}).items() if value is not None}
+
+
+def _activity_from_json(data: Mapping[str, Any] | None) -> Activity | None:
+    if data is None:
+        return None
+    return Activity(**{k: v for k, v in data.items() if k in Activity.__dataclass_fields__})
 
 
 _PIPE = ("wavefronts_ld", "wavefronts_st", "requests_ld", "requests_st")

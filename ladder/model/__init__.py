@@ -3,6 +3,7 @@
 Lengths are elements, ``*_bytes`` bytes, ``*_s`` seconds, ``*_flop`` work and ``*_flop_per_s`` rate.
 """
 
+from ladder.model._activity import Activity, all_of
 from ladder.model._basics import FP32_UNIT_ROUNDOFF, LEVELS, ORIGINS, Device, Kind, Level, Origin, Shape
 from ladder.model._results import Check, Law, Placement, Quantity, Resources, Roofs, Timing, Traffic, Watched, added
 from ladder.model._rung import Matrix, Pack, Precision, Rung, TensorTile
@@ -11,6 +12,7 @@ __all__ = [
     "FP32_UNIT_ROUNDOFF",
     "LEVELS",
     "ORIGINS",
+    "Activity",
     "Check",
     "Device",
     "Kind",
@@ -31,4 +33,5 @@ __all__ = [
     "Traffic",
     "Watched",
     "added",
+    "all_of",
 ]
