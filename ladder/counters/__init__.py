@@ -1,25 +1,42 @@
-"""Traffic that a GPU's own counters saw, read by Nsight Compute in a profiled run that is never timed."""
+"""What a GPU's own counters saw of a product, read by Nsight Compute in a profiled run that is never timed."""
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ladder import catalog
 from ladder.backends.driver import compute_capability, find_gpu
 from ladder.counters import ncu
-from ladder.counters.metrics import CORE, PIPE, add_up, for_chip, traffic_of
-from ladder.errors import BackendError, DriverMissingError, ShapeError
-from ladder.geometry import kernels
-from ladder.model import Device, Rung, Shape, Traffic
+from ladder.counters.batches import Batched, Job, launched, profile_each
+from ladder.counters.metrics import CORE, PIPE, WORK, activity_of, add_up, for_chip, traffic_of, warp_metrics
+from ladder.errors import BackendError, DriverMissingError
+from ladder.model import Activity, Device, Shape, Traffic
 
-__all__ = ["count_with_ncu", "ncu_status"]
+__all__ = ["Profiled", "count_with_ncu", "ncu_status", "profile_products"]
 
-DEFAULT_TIMEOUT_S = 300.0
+DEFAULT_LIMIT_S = 120.0
+"""How long one product may take under ncu, with all of its passes."""
 
-Values = Mapping[str, float]
+Key = tuple[str, Shape]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profiled:
+    """What was counted, by rung name and shape.
+
+    Attributes:
+        traffic: bytes by level.
+        activity: what warps executed and waited for; without what this chip or this ncu does not count.
+        lost: why a product has no traffic.
+        notes: a line for each kind of counter that is missing everywhere.
+    """
+
+    traffic: Mapping[Key, Traffic]
+    activity: Mapping[Key, Activity]
+    lost: Mapping[Key, str]
+    notes: tuple[str, ...] = ()
 
 
 def ncu_status() -> str | None:
@@ -33,28 +50,54 @@ def count_with_ncu(
     *,
     cold: bool,
     keep: Path | None = None,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
-) -> dict[tuple[str, Shape], Traffic]:
-    """Profile each rung once at each shape and read what every level moved.
-
-    Two profiled runs, because the counters of DRAM and L2 are taken in one pass (a second pass would find other caches)
-    and those of the SM's data pipe need more. A product of several launches, one that packs an operand among them, is
-    the sum of them.
+    timeout_s: float = DEFAULT_LIMIT_S,
+) -> dict[Key, Traffic]:
+    """The traffic of each rung at each shape; see :func:`profile_products`.
 
     Args:
         rungs: names or paths of ``.cu`` files, as for :func:`ladder.catalog.find`; none means the whole catalogue.
-        shapes: the products; those that a rung does not support, or that need no launch, are left out, and so are rungs
-            that the GPU cannot run.
+        shapes: the products.
         cold: flush the caches before each launch; otherwise each product is computed once before it is profiled.
         keep: a CSV file for every counter of every launch, a row each.
-        timeout_s: how long one profiled run may take.
-
-    Returns:
-        Traffic with origin ``"counted"`` by rung name and shape.
+        timeout_s: how long one product may take.
 
     Raises:
         DriverMissingError: there is no driver or no GPU.
-        BackendError: no ncu, no permission to read counters (the message says how to get it), or the run failed.
+        BackendError: no ncu, no permission to read counters (the message says how to get it), or a product failed.
+    """
+    jobs = [(rung, shape) for shape in shapes for rung in catalog.find(rungs)]
+    found = profile_products(jobs, cold=cold, keep=keep, limit_s=timeout_s, activity=False)
+    for (name, shape), reason in found.lost.items():
+        raise BackendError(f"{name} at {shape}: {reason}")
+    return dict(found.traffic)
+
+
+def profile_products(
+    jobs: Sequence[Job],
+    *,
+    cold: bool,
+    keep: Path | None = None,
+    limit_s: float = DEFAULT_LIMIT_S,
+    activity: bool = True,
+) -> Profiled:
+    """Profile each product and read what every level moved, and what the warps did.
+
+    Two profiled runs for the traffic, because the counters of DRAM and L2 are taken in one pass (a second pass would
+    find other caches) and those of the SM's data pipe need more; the second of them brings the counters of warps as
+    well. A third counts FP32 instructions, for which ncu patches the kernel. A product of several launches, one that
+    packs an operand among them, is the sum of them. One that fails or does not end loses its own counters only.
+
+    Args:
+        jobs: rungs and shapes; what a rung does not support, what needs no launch and what the GPU cannot run is left
+            out.
+        cold: flush the caches before each launch; otherwise each product is computed once before it is profiled.
+        keep: a CSV file for every counter of every launch, a row each.
+        limit_s: how long one product may take in one of the runs.
+        activity: read more than the traffic.
+
+    Raises:
+        DriverMissingError: there is no driver or no GPU.
+        BackendError: no ncu, no permission to read counters (the message says how to get it), or ncu fails on its own.
     """
     missing = find_gpu()
     if missing is not None:
@@ -62,65 +105,82 @@ def count_with_ncu(
     reason = ncu.why_missing() or ncu.why_forbidden()
     if reason is not None:
         raise BackendError(reason)
-    gpu = Device(
-        backend="cuda", name="this GPU", compute_capability=compute_capability(), sm_count=1, l2_bytes=0
-    )  # nothing else decides whether a rung runs
-    able = [rung for rung in catalog.find(rungs) if rung.why_not_on(gpu) is None]
-    jobs = [(rung, shape) for shape in shapes for rung in able if _launched(rung, shape)]
-    if not jobs:
-        return {}
-    counted: list[dict[str, float]] = [{} for _ in jobs]
-    records: dict[tuple[int, int], dict[str, str]] = {}
-    with tempfile.TemporaryDirectory(prefix="ladder-ncu-") as folder:
-        for group in (CORE, PIPE):
-            names = for_chip(group, gpu.compute_capability)
-            report = ncu.profile(_child(jobs, Path(folder), warm=not cold), names, cold=cold, timeout_s=timeout_s)
-            for job, rows in enumerate(_in_order(report, jobs)):
-                counted[job].update(add_up(rows, names))
-                for number, row in enumerate(rows):
-                    records.setdefault((job, number), _about(*jobs[job], row, cold=cold)).update(_as_text(row, names))
+    chip = compute_capability()
+    # Nothing else of a device decides whether a rung runs.
+    gpu = Device(backend="cuda", name="this GPU", compute_capability=chip, sm_count=1, l2_bytes=0)
+    able = [(rung, shape) for rung, shape in jobs if rung.why_not_on(gpu) is None and launched(rung, shape)]
+    counts = _Counts(able, chip, cold=cold, limit_s=limit_s)
+    counts.read(CORE)
+    if not activity or not counts.try_to_read((*PIPE, *warp_metrics(chip)), "what warps wait for"):
+        counts.read(PIPE)
+    if activity:
+        counts.try_to_read(WORK, "FP32 instructions")
     if keep is not None:
-        ncu.write_csv(keep, [records[key] for key in sorted(records)])
-    return {(rung.name, shape): traffic_of(values) for (rung, shape), values in zip(jobs, counted, strict=True)}
+        counts.write(keep)
+    return counts.profiled()
 
 
-def _launched(rung: Rung, shape: Shape) -> tuple[str, ...]:
-    """The kernels that a product launches, in order; none for a shape that the rung does not support."""
-    try:
-        return kernels(rung, shape)
-    except ShapeError:
-        return ()
+class _Counts:
+    """Counters of some products, run by run. A product that one run loses is left out of those that follow."""
+
+    def __init__(self, jobs: Sequence[Job], chip: tuple[int, int], *, cold: bool, limit_s: float) -> None:
+        self.jobs, self.chip, self.cold, self.limit_s = list(jobs), chip, cold, limit_s
+        self.values: list[dict[str, float]] = [{} for _ in jobs]
+        self.records: dict[tuple[int, int], dict[str, str]] = {}
+        self.lost: dict[int, str] = {}
+        self.notes: list[str] = []
+
+    def read(self, group: Sequence[str]) -> None:
+        """Profile with these counters; a product that they are not read of is lost."""
+        self.lost |= self._run(group)
+
+    def try_to_read(self, group: Sequence[str], what: str) -> bool:
+        """The same, when these counters as a whole can be had; else a note says that there is no ``what``."""
+        try:
+            lost = self._run(group)
+        except BackendError as error:
+            self.notes.append(f"not counted: {what}: {error}")
+            return False
+        if set(PIPE) & set(group):
+            self.lost |= lost
+        else:
+            self.notes += [f"not counted: {what} of {_job_name(self.jobs[i])}: {why}" for i, why in lost.items()]
+        return True
+
+    def _run(self, group: Sequence[str]) -> Mapping[int, str]:
+        names = for_chip(group, self.chip)
+        left = [index for index in range(len(self.jobs)) if index not in self.lost]
+        found: Batched = profile_each([self.jobs[i] for i in left], names, cold=self.cold, limit_s=self.limit_s)
+        for position, rows in found.rows.items():
+            index = left[position]
+            self.values[index].update(add_up(rows, names))
+            for number, row in enumerate(rows):
+                record = self.records.setdefault((index, number), self._about(index, row))
+                record |= {n: f"{row.values[c]:.17g}" for n, c in names.items() if c in row.values}
+        return {left[position]: why for position, why in found.lost.items()}
+
+    def _about(self, index: int, row: ncu.Row) -> dict[str, str]:
+        rung, shape = self.jobs[index]
+        state = "cold" if self.cold else "warm"
+        return {"rung": rung.name, "shape": str(shape), "cache": state, "kernel": row.kernel}
+
+    def write(self, path: Path) -> None:
+        """Every counter of every launch, a row each."""
+        ncu.write_csv(path, [self.records[key] for key in sorted(self.records)])
+
+    def profiled(self) -> Profiled:
+        """What all runs together gave."""
+        keys = [(rung.name, shape) for rung, shape in self.jobs]
+        whole = [index for index in range(len(keys)) if index not in self.lost]
+        found = {keys[index]: activity_of(self.values[index]) for index in whole}
+        return Profiled(
+            traffic={keys[index]: traffic_of(self.values[index]) for index in whole},
+            activity={key: activity for key, activity in found.items() if activity is not None},
+            lost={keys[index]: why for index, why in self.lost.items()},
+            notes=tuple(self.notes),
+        )
 
 
-def _child(jobs: Sequence[tuple[Rung, Shape]], folder: Path, *, warm: bool) -> list[str]:
-    """The module and arguments of the process that ncu profiles."""
-    spec = folder / "jobs.json"
-    listed = [[str(rung.path.resolve()), rung.name, str(shape)] for rung, shape in jobs]
-    spec.write_text(json.dumps({"warm": warm, "jobs": listed}), encoding="utf-8")
-    return ["ladder.counters.child", str(spec)]
-
-
-def _in_order(report: Sequence[ncu.Row], jobs: Sequence[tuple[Rung, Shape]]) -> list[list[ncu.Row]]:
-    """The rows of each job: launches are profiled in the order in which the child makes them."""
-    rest = list(report)
-    out = []
-    for rung, shape in jobs:
-        expected = _launched(rung, shape)
-        mine, rest = rest[: len(expected)], rest[len(expected) :]
-        astray = next((row.kernel for row, name in zip(mine, expected, strict=False) if name not in row.kernel), None)
-        if len(mine) < len(expected) or astray is not None:
-            short = f"it reports {len(mine)} of {len(expected)} launches"
-            found = f"it reports {astray!r}" if astray is not None else short
-            raise BackendError(f"ncu and rung {rung.name} at {shape} do not agree: {found}")
-        out.append(mine)
-    if rest:
-        raise BackendError(f"ncu reports {len(rest)} launches more than were made, the first of {rest[0].kernel!r}")
-    return out
-
-
-def _about(rung: Rung, shape: Shape, row: ncu.Row, *, cold: bool) -> dict[str, str]:
-    return {"rung": rung.name, "shape": str(shape), "cache": "cold" if cold else "warm", "kernel": row.kernel}
-
-
-def _as_text(row: ncu.Row, names: Mapping[str, str]) -> dict[str, str]:
-    return {name: f"{row.values[counter]:.17g}" for name, counter in names.items() if counter in row.values}
+def _job_name(job: Job) -> str:
+    rung, shape = job
+    return f"{rung.name} at {shape}"

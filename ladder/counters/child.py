@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ladder import catalog
 from ladder.backends.cuda import CudaBackend
@@ -17,19 +20,43 @@ from ladder.nvrtc import compile_rung
 
 __all__ = ["main"]
 
+F32 = NDArray[np.float32]
+
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the jobs of a file: ``{"warm": bool, "jobs": [[path, rung, "MxNxK"], ...]}``; the exit code."""
+    """Run the jobs of a file, and tell another file how far it has come; the exit code.
+
+    The first holds ``{"warm": bool, "jobs": [[path, rung, "MxNxK"], ...], "progress": path}``. The second gets a line
+    for each event: ``ready PID``, ``begin`` and ``end`` for each job in turn, ``failed`` with the reason. A job that
+    fails is the last: it may have taken the CUDA context with it.
+    """
     spec = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-    try:
-        backend = CudaBackend()
-        for path, name, shape in spec["jobs"]:
-            _profile(backend, _rung(Path(path), name), Shape.parse(shape), warm=spec["warm"])
-        backend.close()
-    except LadderError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
+    with Path(spec["progress"]).open("a", encoding="utf-8") as file:
+
+        def tell(event: str) -> None:
+            file.write(f"{event}\n")
+            file.flush()
+
+        try:
+            _run(spec, tell)
+        except (LadderError, MemoryError) as error:
+            words = " ".join(str(error).split()) or "the host has not the memory for its operands"
+            tell(f"failed {words}")
+            sys.stderr.write(f"{words}\n")
+            return 1
     return 0
+
+
+def _run(spec: dict[str, object], tell: Callable[[str], None]) -> None:
+    jobs = spec["jobs"]
+    assert isinstance(jobs, list)
+    backend = CudaBackend()
+    tell(f"ready {os.getpid()}")
+    for path, name, shape in jobs:
+        tell("begin")
+        _profile(backend, _rung(Path(path), name), Shape.parse(shape), warm=bool(spec["warm"]))
+        tell("end")
+    backend.close()
 
 
 def _rung(path: Path, name: str) -> Rung:
@@ -39,11 +66,8 @@ def _rung(path: Path, name: str) -> Rung:
 def _profile(backend: CudaBackend, rung: Rung, shape: Shape, *, warm: bool) -> None:
     from cuda.bindings import driver  # noqa: PLC0415 -- loads the CUDA bindings
 
-    random = np.random.default_rng(2026)
-    a = random.random((shape.m, shape.k), dtype=np.float32)
-    b = random.random((shape.k, shape.n), dtype=np.float32)
     kernel = compile_rung(rung, arch=rung.arch_for(backend.device))
-    with backend.prepared(kernel, a, b) as (enqueue, _):
+    with backend.prepared(kernel, *_operands(shape)) as (enqueue, _):
         if warm:
             enqueue()
         backend.gpu.stream.sync()
@@ -51,6 +75,15 @@ def _profile(backend: CudaBackend, rung: Rung, shape: Shape, *, warm: bool) -> N
         enqueue()
         backend.gpu.stream.sync()
         driver.cuProfilerStop()
+
+
+@lru_cache(maxsize=1)
+def _operands(shape: Shape) -> tuple[F32, F32]:
+    """A and B; jobs come shape by shape, and most of a small one's time would go into drawing these."""
+    random = np.random.default_rng(2026)
+    a = random.random((shape.m, shape.k), dtype=np.float32)
+    b = random.random((shape.k, shape.n), dtype=np.float32)
+    return a, b
 
 
 if __name__ == "__main__":

@@ -16,15 +16,26 @@ from pathlib import Path
 from types import MappingProxyType
 
 import ladder
+from ladder.counters.surroundings import MIG_FIX, permission_fix
 from ladder.errors import BackendError
 
 __all__ = ["Row", "parse", "profile", "why_forbidden", "why_missing", "write_csv"]
 
-PERMISSION_FIX = (
-    "run as root, start the container with --cap-add=SYS_ADMIN, or let everybody read them: "
-    "`options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d, then reboot "
-    "(https://developer.nvidia.com/ERR_NVGPUCTRPERM). Emulated counts need no permission"
+_KNOWN = (
+    (
+        "driver resource was unavailable",
+        "another tool reads the GPU's counters; stop it (DCGM: `dcgmi profile --pause`) and try again",
+    ),
+    (
+        "not compatible with Nsight Compute",
+        "the driver is older than this ncu; update the driver, or use the ncu of its own CUDA toolkit",
+    ),
+    (
+        "is not supported on this device",
+        f"this GPU, or its instance, cannot be profiled by this ncu; a newer release may do. Under MIG {MIG_FIX}",
+    ),
 )
+"""What ncu says of a few troubles that are not the program's, and the way out of each (Nsight Compute, FAQ)."""
 
 _PARAMS = Path("/proc/driver/nvidia/params")
 _STATUS = Path("/proc/self/status")
@@ -85,11 +96,13 @@ def why_forbidden(params: Path = _PARAMS, status: Path = _STATUS) -> str | None:
     held = int(capabilities[1], 16)
     if held >> _CAP_SYS_ADMIN & 1 or held >> _CAP_PERFMON & 1:
         return None
-    return f"the driver keeps hardware counters for administrators (ERR_NVGPUCTRPERM): {PERMISSION_FIX}"
+    return f"the driver keeps hardware counters for administrators (ERR_NVGPUCTRPERM): {permission_fix()}"
 
 
 def profile(module: Sequence[str], metrics: Mapping[str, str], *, cold: bool, timeout_s: float) -> tuple[Row, ...]:
-    """Run a Python module of this package under ncu; what it launches between cuProfilerStart and -Stop is profiled.
+    """Run ``python -m MODULE ...`` under ncu, without touching clocks, and return what each profiled launch counted.
+
+    Nothing is profiled until the module calls ``cuProfilerStart``.
 
     Args:
         module: its name and its arguments.
@@ -100,33 +113,60 @@ def profile(module: Sequence[str], metrics: Mapping[str, str], *, cold: bool, ti
     Raises:
         BackendError: ncu or the module failed; the message has their last words.
     """
-    path = find()
-    if path is None:
-        raise BackendError(why_missing() or "ncu is gone")
     with tempfile.TemporaryDirectory(prefix="ladder-ncu-") as folder:
         log = Path(folder) / "ncu.csv"
-        command = [
-            path,
-            *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log)),
-            *("--clock-control", "none", "--cache-control", "all" if cold else "none"),
-            *("--profile-from-start", "off", "--target-processes", "application-only"),
-            *("--metrics", ",".join(metrics.values())),
-            *(sys.executable, "-m", *module),
-        ]
         try:
             ended = subprocess.run(
-                command, capture_output=True, text=True, check=False, timeout=timeout_s, env=_environment()
+                command(module, metrics, cold=cold, log=log),
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=timeout_s,
+                env=environment(),
             )
         except subprocess.TimeoutExpired as error:
             raise BackendError(f"ncu did not end within {timeout_s:g} s; profile fewer or smaller products") from error
-        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-    said = f"{text}\n{ended.stdout}\n{ended.stderr}"
-    if "ERR_NVGPUCTRPERM" in said:
-        raise BackendError(f"ncu may not read hardware counters (ERR_NVGPUCTRPERM): {PERMISSION_FIX}")
-    if ended.returncode != 0 or "==ERROR==" in text:
-        last = _last_words(text, ended.stderr, ended.stdout)
-        raise BackendError(f"ncu failed (exit code {ended.returncode}): {last}")
+        text = read(log)
+    problem = problem_in(text, ended.stderr, ended.stdout, exit_code=ended.returncode)
+    if problem is not None:
+        raise BackendError(problem)
     return parse(text)
+
+
+def command(module: Sequence[str], metrics: Mapping[str, str], *, cold: bool, log: Path) -> list[str]:
+    """The command line that profiles ``python -m MODULE ...`` and writes its table into ``log``.
+
+    Raises:
+        BackendError: there is no ncu.
+    """
+    path = find()
+    if path is None:
+        raise BackendError(why_missing() or "ncu is gone")
+    return [
+        path,
+        *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log)),
+        *("--clock-control", "none", "--cache-control", "all" if cold else "none"),
+        *("--profile-from-start", "off", "--target-processes", "application-only"),
+        *("--metrics", ",".join(metrics.values())),
+        *(sys.executable, "-m", *module),
+    ]
+
+
+def problem_in(log: str, *outputs: str, exit_code: int) -> str | None:
+    """What went wrong in a profiled run, in one line with the fix where one is known; None when nothing did."""
+    said = "\n".join((log, *outputs))
+    if "ERR_NVGPUCTRPERM" in said:
+        return f"ncu may not read hardware counters (ERR_NVGPUCTRPERM): {permission_fix()}"
+    failed = exit_code != 0 or "==ERROR==" in log
+    known = next((f"ncu says {words!r}: {fix}" for words, fix in _KNOWN if words in said), None)
+    if failed and known is not None:
+        return known
+    return f"ncu failed (exit code {exit_code}): {_last_words(log, *outputs)}" if failed else None
+
+
+def read(log: Path) -> str:
+    """What ncu has written so far; nothing when it has not begun."""
+    return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 
 
 def parse(text: str) -> tuple[Row, ...]:
@@ -195,7 +235,7 @@ def write_csv(path: Path, records: Sequence[Mapping[str, str]]) -> None:
         raise BackendError(f"cannot write counters to {path}: {error.strerror or error}") from error
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """This process's, with this package importable whatever the folder."""
     here = str(Path(ladder.__file__).resolve().parents[1])
     before = os.environ.get("PYTHONPATH")
