@@ -18,8 +18,8 @@ from ladder.backends.emulated import EmulatedBackend
 from ladder.errors import BackendError, CompileError, KernelFaultError, ShapeError, UnsupportedPtxError
 from ladder.geometry import plan
 from ladder.laws import predict
-from ladder.model import Device, Precision, Resources, Roofs, Rung, Shape, Traffic
-from ladder.nvrtc import compile_rung
+from ladder.model import Device, Precision, Resources, Roofs, Rung, Shape, Traffic, Watched
+from ladder.nvrtc import Compiled, compile_rung
 from ladder.profiles import Profile
 from ladder.roofline import pipe_of, place
 from ladder.store import Run
@@ -74,7 +74,7 @@ def climb(
         roofs: the ceilings that place it.
         prove: check it first; without, the row has no check.
         count: ask the backend for exact traffic.
-        time: ask the backend for seconds per launch; one without a clock gives none.
+        time: ask the backend for seconds per product, warm and cold; one without a clock gives none.
         traffic: counts made elsewhere (a profiled run), instead of the backend's own.
 
     Raises:
@@ -108,10 +108,20 @@ def climb(
             traffic = backend.run(kernel, *_operands(shape), count=True).traffic
         row = replace(row, traffic=traffic, resources=resources)
         if time:
-            row = replace(row, time=backend.time(kernel, *_operands(shape)))
+            row = _timed(row, backend, kernel, shape)
     except _OF_THE_RUNG as error:
         return replace(row, error=str(error))
     return placed(replace(row, law=predict(rung, shape)), roofs, rung.precision)
+
+
+def _timed(row: Run, backend: Backend, kernel: Compiled, shape: Shape) -> Run:
+    """``row`` with its times, warm and then cold, and with the clock and the power of the warm one."""
+    warm = backend.time(kernel, *_operands(shape))
+    if warm is None:
+        return row
+    cold = backend.time(kernel, *_operands(shape), cold=True)
+    seen = warm.watched or Watched()
+    return replace(row, time=warm, time_cold=cold, sm_clock_hz=seen.sm_clock_hz, power_w=seen.power_w)
 
 
 def _does_not_fit(rung: Rung, resources: Resources, device: Device) -> str:

@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 
 from ladder.model import Timing
 
-__all__ = ["PowerLaw", "StopRule", "fit_power_law", "percentile", "relative_noise", "summarize"]
+__all__ = ["KEPT", "PowerLaw", "StopRule", "fit_power_law", "percentile", "relative_noise", "summarize", "thinned"]
+
+KEPT = 60
+"""Samples that a record keeps: enough to see a drift or two modes, and a few hundred bytes."""
 
 
 def percentile(samples: Sequence[float], q: float) -> float:
@@ -28,7 +31,7 @@ def percentile(samples: Sequence[float], q: float) -> float:
 
 
 def summarize(samples_s: Sequence[float]) -> Timing:
-    """Median, 20th and 80th percentile of samples in seconds.
+    """Median, 20th and 80th percentile of samples in seconds; at most :data:`KEPT` of them are kept, to six digits.
 
     Raises:
         ValueError: no samples, or one that is not a positive number.
@@ -37,7 +40,21 @@ def summarize(samples_s: Sequence[float]) -> Timing:
     if bad:
         raise ValueError(f"{len(bad)} of {len(samples_s)} samples are not positive seconds, first {bad[0]}")
     p20, median, p80 = (percentile(samples_s, q) for q in (20, 50, 80))
-    return Timing(median=median, p20=p20, p80=p80, samples=len(samples_s))
+    kept = tuple(float(f"{sample:.6g}") for sample in thinned(samples_s, KEPT))
+    return Timing(median=median, p20=p20, p80=p80, samples=len(samples_s), kept=kept)
+
+
+def thinned(samples: Sequence[float], most: int) -> tuple[float, ...]:
+    """At most ``most`` of the samples, two or more, evenly spread over their order, the first and the last among them.
+
+    Raises:
+        ValueError: ``most`` is below 2.
+    """
+    if most < 2:
+        raise ValueError(f"{most} samples cannot hold the first and the last")
+    if len(samples) <= most:
+        return tuple(samples)
+    return tuple(samples[round(i * (len(samples) - 1) / (most - 1))] for i in range(most))
 
 
 def relative_noise(samples: Sequence[float]) -> float:

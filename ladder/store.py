@@ -25,6 +25,7 @@ from ladder.model import (
     Shape,
     Timing,
     Traffic,
+    Watched,
 )
 
 __all__ = ["SCHEMA", "Beside", "Results", "Run", "load", "save", "write_whole"]
@@ -44,9 +45,10 @@ class Beside:
 class Run:
     """One row: one rung at one shape. ``skipped`` says why it did not run, ``error`` why it broke off.
 
+    ``time`` is with the caches as the product before left them, ``time_cold`` with nothing of it in the L2 cache.
     ``params`` are the template arguments of a rung that ran with others than its declared ones. ``sm_clock_hz`` and
-    ``power_w`` were read while it ran over and over, ``beside`` is what it was timed in turn with. ``notes`` are for
-    whoever watches it run, and are not kept in a results file.
+    ``power_w`` were read while it ran over and over, ``beside`` is what it was timed in turn with, ``kernel`` the names
+    of the kernels that a library chose. ``notes`` are for whoever watches it run, and are not kept in a results file.
     """
 
     rung: str
@@ -58,6 +60,7 @@ class Run:
     error: str | None = None
     check: Check | None = None
     time: Timing | None = None
+    time_cold: Timing | None = None
     traffic: Traffic | None = None
     activity: Activity | None = None
     placement: Placement | None = None
@@ -67,6 +70,7 @@ class Run:
     beside: Beside | None = None
     sm_clock_hz: float | None = None
     power_w: float | None = None
+    kernel: str | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -83,6 +87,22 @@ class Run:
     def speedup(self) -> float | None:
         """Its rate over that of what it was timed in turn with; None without."""
         return self.beside.time.median / self.time.median if self.time and self.beside else None
+
+    @property
+    def cold_over_warm(self) -> float | None:
+        """What a product takes with nothing in the L2 cache, over what it takes warm; None unless both are timed."""
+        return self.time_cold.median / self.time.median if self.time and self.time_cold else None
+
+    @property
+    def clock_hz(self) -> float | None:
+        """The SM clock at which ``time`` was taken, where it was watched; else that of its load."""
+        watched = self.time.watched if self.time else None
+        return (watched.sm_clock_hz if watched else None) or self.sm_clock_hz
+
+    @property
+    def remark(self) -> str | None:
+        """What the card did while it was timed that makes the time hard to compare; None when there is nothing."""
+        return self.time.watched.remark if self.time and self.time.watched else None
 
     @property
     def failed(self) -> bool:
@@ -239,7 +259,8 @@ def _run_to_json(run: Run) -> dict[str, Any]:
         "error": run.error,
         "shape": {"m": run.shape.m, "n": run.shape.n, "k": run.shape.k},
         "check": _record(run.check, _CHECK),
-        "time_s": _record(run.time, _TIME),
+        "time_s": _time_to_json(run.time),
+        "time_cold_s": _time_to_json(run.time_cold),
         "flop_per_s": run.flop_per_s,
         "traffic": None if run.traffic is None else _traffic_to_json(run.traffic),
         "intensity": run.intensity,
@@ -260,14 +281,14 @@ def _only_if_known(run: Run) -> dict[str, Any]:
     """Keys that most rows do not have."""
     beside = run.beside and {
         "rung": run.beside.rung,
-        "time_s": _record(run.beside.time, _TIME),
+        "time_s": _time_to_json(run.beside.time),
         "flop_per_s": run.shape.flop / run.beside.time.median,
         "speedup": run.speedup,
     }
     params = None if run.params is None else dict(run.params)
     activity = run.activity and _activity_to_json(run.activity)
     found: dict[str, Any] = {"params": params, "activity": activity, "beside": beside}
-    found |= {"sm_clock_hz": run.sm_clock_hz, "power_w": run.power_w}
+    found |= {"sm_clock_hz": run.sm_clock_hz, "power_w": run.power_w, "kernel": run.kernel}
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -277,6 +298,7 @@ def _run_from_json(data: Mapping[str, Any]) -> Run:
         return None if value is None else cls(**{name: value.get(name) for name in names if name in value})
 
     placement, law, traffic, beside = (data.get(key) for key in ("placement", "law", "traffic", "beside"))
+    time, cold = data.get("time_s"), data.get("time_cold_s")
     return Run(
         rung=data["rung"],
         title=data["title"],
@@ -286,17 +308,38 @@ def _run_from_json(data: Mapping[str, Any]) -> Run:
         skipped=data.get("skipped"),
         error=data.get("error"),
         check=maybe(Check, "check", _CHECK),
-        time=maybe(Timing, "time_s", _TIME),
+        time=time and _timing(time),
+        time_cold=cold and _timing(cold),
         traffic=None if traffic is None else _traffic_from_json(traffic),
         activity=_activity_from_json(data.get("activity")),
         placement=placement and Placement(**{k: placement[k] for k in Placement.__dataclass_fields__}),
         law=law and Law(name=law["name"], predicted=law["predicted"]),
         resources=maybe(Resources, "resources", _RESOURCES),
         params=data.get("params"),
-        beside=beside and Beside(rung=beside["rung"], time=Timing(**beside["time_s"])),
+        beside=beside and Beside(rung=beside["rung"], time=_timing(beside["time_s"])),
         sm_clock_hz=data.get("sm_clock_hz"),
         power_w=data.get("power_w"),
+        kernel=data.get("kernel"),
     )
+
+
+def _time_to_json(time: Timing | None) -> dict[str, Any] | None:
+    if time is None:
+        return None
+    out: dict[str, Any] = {name: getattr(time, name) for name in _TIME}
+    found = {
+        "method": time.method,
+        "kept": list(time.kept) or None,
+        "watched": _record(time.watched, tuple(Watched.__dataclass_fields__)),
+    }
+    return out | {key: value for key, value in found.items() if value is not None}
+
+
+def _timing(data: Mapping[str, Any]) -> Timing:
+    fields = {name: data[name] for name in (*_TIME, "method", "kept") if name in data}
+    known, watched = Watched.__dataclass_fields__, data.get("watched")
+    seen = None if watched is None else Watched(**{name: value for name, value in watched.items() if name in known})
+    return Timing(**fields, watched=seen)
 
 
 def _activity_to_json(activity: Activity) -> dict[str, Any]:

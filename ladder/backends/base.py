@@ -75,8 +75,8 @@ class Backend(Protocol):
         """Registers, shared memory, spills, and the occupancy they allow on ``device``."""
         ...
 
-    def time(self, kernel: Compiled, a: F32, b: F32) -> Timing | None:
-        """Seconds per launch from device events; None on a backend that has no clock."""
+    def time(self, kernel: Compiled, a: F32, b: F32, *, cold: bool = False) -> Timing | None:
+        """Seconds per product from device events, caches warm or ``cold``; None on a backend that has no clock."""
         ...
 
     def close(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -13,14 +15,16 @@ from numpy.typing import NDArray
 
 from ladder.backends.base import Outcome
 from ladder.backends.device_arrays import multiply_device
-from ladder.backends.driver import Reading, find_gpu, reading_during, translated
+from ladder.backends.driver import find_gpu, translated
 from ladder.backends.gpu import Gpu
+from ladder.backends.graphs import captured
 from ladder.backends.guard import CANARY_BITS, Slot, change, stray_writes
 from ladder.backends.launches import launchers
-from ladder.backends.timing import DEFAULT_RULE, launches_per_sample, measure
+from ladder.backends.nvml import Watch, watching
+from ladder.backends.timing import COLD_RULE, DEFAULT_RULE, SHORT_S, Sampling, launches_per_sample, measure
 from ladder.errors import BackendError, InputError, ShapeError
 from ladder.geometry import plan, require_aligned, workspace_bytes
-from ladder.model import Device, Resources, Shape, Timing, Traffic
+from ladder.model import Device, Resources, Shape, Timing, Traffic, Watched
 from ladder.nvrtc import Compiled
 from ladder.oracle import POISON_BITS
 from ladder.stats import StopRule
@@ -32,6 +36,9 @@ U32 = NDArray[np.uint32]
 
 _WARP = 32
 _CHUNK_BYTES = 2**26
+_SETTLE_S, _WATCH_S = 0.15, 0.15
+_GRAPH_LAUNCHES = 8
+"""What the host takes to enqueue a graph, in launches."""
 
 
 class CudaBackend:
@@ -117,19 +124,20 @@ class CudaBackend:
         return replace(kernel.resources, occupancy=warps * _WARP / device.max_threads_per_sm)
 
     def time(
-        self, kernel: Compiled, a: F32, b: F32, *, cold: bool = False, rule: StopRule = DEFAULT_RULE
+        self, kernel: Compiled, a: F32, b: F32, *, cold: bool = False, rule: StopRule | None = None
     ) -> Timing | None:
-        """Seconds per product between device events, after a warm-up; a product of several launches is timed whole.
+        """Seconds per product between device events; a product of several launches is timed whole.
 
-        Warm, a short kernel's sample is the mean of several products in a row. A kernel that adds into C goes on
-        adding: what C holds does not change its work.
+        Warm, after a warm-up: a short kernel's sample is the mean of several products in a row, in a CUDA graph. A
+        kernel that adds into C goes on adding: what C holds does not change its work. Cold, each sample is one product
+        after A, B and C were evicted from the L2 cache, by writing twice its size. The card is watched meanwhile.
 
         Args:
             kernel: the rung, compiled for this device.
             a: (M, K) float32, C-contiguous: full mantissas, since zeros draw less power and run faster.
             b: (K, N) float32, C-contiguous.
-            cold: evict A, B and C from the L2 cache before each sample, by writing twice its size.
-            rule: when the samples are enough.
+            cold: evict all before each sample, and do not warm up: the card is best warm from another product.
+            rule: when the samples are enough; by default ``DEFAULT_RULE``, or ``COLD_RULE`` of ``backends.timing``.
 
         Returns:
             None when the product needs no launch.
@@ -140,19 +148,38 @@ class CudaBackend:
         with self.prepared(kernel, a, b) as (enqueue, launches), self._at_work(kernel, _shape_of(a, b)):
             if launches == 0:
                 return None
-            return measure(self.sampler(enqueue, launches, cold=cold), rule=rule)
+            return measure(
+                self.sampler(enqueue, launches, cold=cold),
+                rule=rule or (COLD_RULE if cold else DEFAULT_RULE),
+                warm=not cold,
+                watch=self.watching,
+            )
 
-    def sampler(self, enqueue: Callable[[], None], launches: int, *, cold: bool = False) -> Callable[[], float]:
-        """A function that takes one sample: seconds per call of ``enqueue``, which makes ``launches`` launches."""
+    def sampler(self, enqueue: Callable[[], None], launches: int, *, cold: bool = False) -> Sampling:
+        """A function that takes one sample: seconds per call of ``enqueue``, which makes ``launches`` launches.
+
+        Products shorter than ``SHORT_S`` are put into a CUDA graph, as many as make a sample; what cannot be captured
+        is launched one after the other, as a longer one is, and ``method`` of the result says so.
+        """
         enqueue()
         once = self.gpu.elapsed_s(enqueue, launches=launches, flush=cold)
-        repeats = 1 if cold else launches_per_sample(once)
+        if cold:
+            return Sampling(lambda: self.gpu.elapsed_s(enqueue, launches=launches, flush=True), "launches")
+        repeats = launches_per_sample(once)
 
         def several() -> None:
             for _ in range(repeats):
                 enqueue()
 
-        return lambda: self.gpu.elapsed_s(several, launches=repeats * launches, flush=cold) / repeats
+        if once < SHORT_S:
+            with contextlib.suppress(BackendError):  # then it is launched: the Timing tells which
+                graph = captured(self.gpu, several)
+                return Sampling(lambda: self.gpu.elapsed_s(graph.launch, launches=_GRAPH_LAUNCHES) / repeats, "graph")
+        return Sampling(lambda: self.gpu.elapsed_s(several, launches=repeats * launches) / repeats, "launches")
+
+    def watching(self) -> AbstractContextManager[Watch]:
+        """Clock, power and limits of this GPU while a block runs; see :func:`ladder.backends.nvml.watching`."""
+        return watching(self.gpu.pci_bus_id)
 
     @contextmanager
     def prepared(self, kernel: Compiled, a: F32, b: F32) -> Iterator[tuple[Callable[[], None], int]]:
@@ -173,16 +200,21 @@ class CudaBackend:
             yield enqueue, len(sequence)
             self.gpu.stream.sync()
 
-    def reading(self, enqueue: Callable[[], None], *, seconds_each: float) -> Reading:
-        """SM clock and power while ``enqueue`` is repeated; it takes ``seconds_each`` on the device."""
+    def reading(self, enqueue: Callable[[], None], *, seconds_each: float) -> Watched:
+        """The card while ``enqueue`` is repeated, which takes ``seconds_each`` on the device; a third of a second."""
         repeats = max(1, round(0.02 / seconds_each))
 
-        def keep_busy() -> None:
-            for _ in range(repeats):
-                enqueue()
-            self.gpu.stream.sync()
+        def keep_busy(seconds: float) -> None:
+            until = time.perf_counter() + seconds
+            while time.perf_counter() < until:
+                for _ in range(repeats):
+                    enqueue()
+                self.gpu.stream.sync()
 
-        return reading_during(self.gpu.pci_bus_id, keep_busy)
+        keep_busy(_SETTLE_S)
+        with self.watching() as watch:
+            keep_busy(_WATCH_S)
+        return watch.result
 
     def close(self) -> None:
         """Free what the backend holds on the device."""

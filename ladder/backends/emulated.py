@@ -191,9 +191,9 @@ class EmulatedBackend:
         share = occupancy(self._device, threads=threads, registers=known.registers, smem_bytes=smem_bytes)
         return replace(known, occupancy=share)
 
-    def time(self, kernel: Compiled, a: F32, b: F32) -> Timing | None:
+    def time(self, kernel: Compiled, a: F32, b: F32, *, cold: bool = False) -> Timing | None:
         """None: an emulator has no clock."""
-        del kernel, a, b
+        del kernel, a, b, cold
         return None
 
     def close(self) -> None:

@@ -5,13 +5,27 @@ Lengths are elements, ``*_bytes`` bytes, ``*_s`` seconds, ``*_flop`` work and ``
 
 from ladder.model._activity import Activity, all_of
 from ladder.model._basics import FP32_UNIT_ROUNDOFF, LEVELS, ORIGINS, Device, Kind, Level, Origin, Shape
-from ladder.model._results import Check, Law, Placement, Quantity, Resources, Roofs, Timing, Traffic, Watched, added
+from ladder.model._results import (
+    STEADY_CLOCK,
+    Check,
+    Law,
+    Method,
+    Placement,
+    Quantity,
+    Resources,
+    Roofs,
+    Timing,
+    Traffic,
+    Watched,
+    added,
+)
 from ladder.model._rung import Matrix, Pack, Precision, Rung, TensorTile
 
 __all__ = [
     "FP32_UNIT_ROUNDOFF",
     "LEVELS",
     "ORIGINS",
+    "STEADY_CLOCK",
     "Activity",
     "Check",
     "Device",
@@ -19,6 +33,7 @@ __all__ = [
     "Law",
     "Level",
     "Matrix",
+    "Method",
     "Origin",
     "Pack",
     "Placement",

@@ -5,10 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Literal, get_args
 
 from ladder.model._basics import LEVELS, ORIGINS, Level, Origin
 
-__all__ = ["Check", "Law", "Placement", "Quantity", "Resources", "Roofs", "Timing", "Traffic", "Watched", "added"]
+__all__ = [
+    "STEADY_CLOCK",
+    "Check",
+    "Law",
+    "Method",
+    "Placement",
+    "Quantity",
+    "Resources",
+    "Roofs",
+    "Timing",
+    "Traffic",
+    "Watched",
+    "added",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,18 +123,8 @@ class Check:
     crc32: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """Seconds per launch, from device events."""
-
-    median: float
-    p20: float
-    p80: float
-    samples: int
-
-    def __post_init__(self) -> None:
-        if not 0 < self.p20 <= self.median <= self.p80:
-            raise ValueError(f"timing out of order: p20 {self.p20}, median {self.median}, p80 {self.p80}")
+STEADY_CLOCK = 0.02
+"""How far the SM clock may move while something is timed, as a fraction, before it is worth a word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +154,49 @@ class Watched:
         """How far the SM clock moved, as a fraction of its median; None where the card does not tell it."""
         low, middle, high = self.sm_clock_low_hz, self.sm_clock_hz, self.sm_clock_high_hz
         return None if low is None or middle is None or high is None else (high - low) / middle
+
+    @property
+    def remark(self) -> str | None:
+        """What to know before the time of that moment is compared with another; None when there is nothing."""
+        spread, low, high = self.clock_spread, self.sm_clock_low_hz, self.sm_clock_high_hz
+        parts = [f"held down by: {', '.join(self.limits)}"] if self.limits else []
+        if spread is not None and low is not None and high is not None and spread > STEADY_CLOCK:
+            parts.insert(0, f"moved by {spread:.1%}, {low / 1e9:.3f} to {high / 1e9:.3f} GHz")
+        return f"SM clock {'; '.join(parts)}" if parts else None
+
+
+Method = Literal["graph", "launches"]
+"""How a product was timed: its launches in a CUDA graph, or each as the host enqueues it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Seconds per product, from device events.
+
+    Attributes:
+        median, p20, p80: of the samples.
+        samples: how many were taken.
+        method: None where a record does not tell.
+        kept: some of the samples, in the order in which they were taken.
+        watched: the card meanwhile; of things timed in turn, while all of them ran.
+    """
+
+    median: float
+    p20: float
+    p80: float
+    samples: int
+    method: Method | None = None
+    kept: tuple[float, ...] = ()
+    watched: Watched | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kept", tuple(self.kept))
+        if not 0 < self.p20 <= self.median <= self.p80:
+            raise ValueError(f"timing out of order: p20 {self.p20}, median {self.median}, p80 {self.p80}")
+        if len(self.kept) > self.samples or not all(each > 0 for each in self.kept):
+            raise ValueError(f"{len(self.kept)} samples kept of {self.samples}; each has to be positive seconds")
+        if self.method not in (None, *get_args(Method)):
+            raise ValueError(f"timing method {self.method!r} is none of {', '.join(get_args(Method))}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

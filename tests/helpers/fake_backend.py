@@ -98,7 +98,7 @@ class FakeBackend:
     def resources(self, kernel: Compiled) -> Resources:
         return RESOURCES
 
-    def time(self, kernel: Compiled, a: F32, b: F32) -> Timing | None:
+    def time(self, kernel: Compiled, a: F32, b: F32, *, cold: bool = False) -> Timing | None:
         return None
 
     def close(self) -> None:

@@ -69,7 +69,15 @@ class FakeCuda:
     overlapped: list[str] = field(default_factory=list)
     live: list[Any] = field(default_factory=list)
     now_s: float = 0.0
+    launch_s: float = LAUNCH_S
+    gap_s: float = 0.0
+    """What a launch takes more when it is not in a graph."""
     late: int = 0
+    capturing: list[Callable[[], None]] | None = None
+    """What a graph under capture holds so far."""
+    graphs: list[list[Callable[[], None]]] = field(default_factory=list)
+    """Those that are not destroyed."""
+    uncapturable: bool = False
     fault: str | None = None
     free_bytes: int = MEMORY_BYTES
 
@@ -84,10 +92,19 @@ class FakeCuda:
 
     def launched(self, kernel: str, config: Any, arguments: tuple[Any, ...], lowered: str = "") -> None:
         made = Launch(kernel, config, arguments, lowered)
-        self.launches.append(made)
-        if kernel != "hold":
-            self.kernels.get(kernel, multiply)(made)
-            self.now_s += LAUNCH_S
+
+        def execute() -> None:
+            self.launches.append(made)
+            if kernel != "hold":
+                self.kernels.get(kernel, multiply)(made)
+                self.now_s += self.launch_s
+
+        if self.capturing is not None:
+            execute.__name__ = lowered or kernel
+            self.capturing.append(execute)
+            return
+        execute()
+        self.now_s += self.gap_s
 
     def launched_raw(self, lowered: str, dims: tuple[int, ...], addresses: int) -> None:
         """A launch through the driver: each argument is read from where its address points."""
@@ -212,6 +229,54 @@ class FakeCuda:
         )
 
 
+def graph_calls(world: FakeCuda) -> dict[str, Callable[..., tuple[Any, ...]]]:
+    """The driver's functions for graphs: a graph is the list of what it executes."""
+    from cuda.bindings import driver as bindings  # noqa: PLC0415
+
+    done = bindings.CUresult.CUDA_SUCCESS
+    kernel = bindings.CUgraphNodeType.CU_GRAPH_NODE_TYPE_KERNEL
+
+    def begin(stream: int, mode: Any) -> tuple[Any, ...]:
+        assert world.capturing is None
+        world.capturing = []
+        return (done,)
+
+    def end(stream: int) -> tuple[Any, ...]:
+        made, world.capturing = world.capturing, None
+        if world.uncapturable:
+            return bindings.CUresult.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, None
+        return done, made
+
+    def instantiate(graph: list[Callable[[], None]], flags: int) -> tuple[Any, ...]:
+        world.graphs.append(graph)
+        return done, graph
+
+    def launch(graph: list[Callable[[], None]], stream: int) -> tuple[Any, ...]:
+        if world.fault is not None:
+            return (bindings.CUresult.CUDA_ERROR_LAUNCH_FAILED,)
+        for execute in graph:
+            execute()
+        return (done,)
+
+    def destroy(graph: list[Callable[[], None]]) -> tuple[Any, ...]:
+        world.graphs[:] = [each for each in world.graphs if each is not graph]
+        return (done,)
+
+    return {
+        "cuStreamBeginCapture": begin,
+        "cuStreamEndCapture": end,
+        "cuGraphInstantiate": instantiate,
+        "cuGraphUpload": lambda *_: (done,),
+        "cuGraphLaunch": launch,
+        "cuGraphGetNodes": lambda graph, count: (done, graph[:count], len(graph)),
+        "cuGraphNodeGetType": lambda _: (done, kernel),
+        "cuGraphKernelNodeGetParams": lambda node: (done, SimpleNamespace(func=0, kern=node)),
+        "cuKernelGetName": lambda node: (done, node.__name__.encode()),
+        "cuGraphExecDestroy": destroy,
+        "cuGraphDestroy": lambda _: (done,),
+    }
+
+
 @contextmanager
 def installed(**state: Any) -> Iterator[FakeCuda]:
     """Have the backend find the double instead of ``cuda.core``, and one GPU."""
@@ -246,6 +311,8 @@ def installed(**state: Any) -> Iterator[FakeCuda]:
         patch.setattr("cuda.bindings.driver.cuLaunchKernel", launch_raw)
         patch.setattr("cuda.bindings.driver.cuLaunchKernelEx", launch_overlapping)
         patch.setattr("cuda.bindings.driver.cuKernelSetAttribute", opt_in)
+        for name, call in graph_calls(world).items():
+            patch.setattr(f"cuda.bindings.driver.{name}", call)
         for module in (gpu, driver):
             patch.setattr(module, "find_gpu", lambda: None)
             patch.setattr(module, "device_count", lambda: 1)

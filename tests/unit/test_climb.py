@@ -24,7 +24,20 @@ from ladder.errors import (
     NvrtcMissingError,
     UnsupportedPtxError,
 )
-from ladder.model import Device, Level, Precision, Quantity, Resources, Roofs, Rung, Shape, TensorTile, Timing, Traffic
+from ladder.model import (
+    Device,
+    Level,
+    Precision,
+    Quantity,
+    Resources,
+    Roofs,
+    Rung,
+    Shape,
+    TensorTile,
+    Timing,
+    Traffic,
+    Watched,
+)
 from ladder.nvrtc import Compiled
 from ladder.profiles import load_profile
 
@@ -52,8 +65,8 @@ class Recorder(FakeBackend):
         outcome = super().run(kernel, a, b, offsets=offsets)
         return replace(outcome, traffic=TRAFFIC) if count else outcome
 
-    def time(self, kernel: Compiled, a: F32, b: F32) -> Timing | None:
-        self.asked.append("time")
+    def time(self, kernel: Compiled, a: F32, b: F32, *, cold: bool = False) -> Timing | None:
+        self.asked.append("cold time" if cold else "time")
         self.timed = (a, b)
         return self.timing
 
@@ -105,18 +118,45 @@ def test_what_nothing_bounds_has_no_place() -> None:
     assert row.placement is None
 
 
+def test_a_row_has_both_times_and_the_clock_of_the_warm_one() -> None:
+    seen = Watched(
+        samples=9,
+        sm_clock_hz=1.7e9,
+        sm_clock_low_hz=1.6e9,
+        sm_clock_high_hz=1.8e9,
+        power_w=650.0,
+        limits=("power cap",),
+    )
+
+    class Both(Recorder):
+        def time(self, kernel: Compiled, a: F32, b: F32, *, cold: bool = False) -> Timing | None:
+            return Timing(median=4e-6, p20=4e-6, p80=4e-6, samples=3) if cold else replace(TIMING, watched=seen)
+
+    row = climb(rung(), SHAPE, Both(), H200_ROOFS)
+    assert row.cold_over_warm == pytest.approx(2)
+    assert (row.sm_clock_hz, row.power_w, row.clock_hz) == (1.7e9, 650.0, 1.7e9)
+    assert row.remark == "SM clock moved by 11.8%, 1.600 to 1.800 GHz; held down by: power cap"
+
+
+def test_what_needs_no_launch_is_not_timed_cold() -> None:
+    backend = Recorder(timing=None)
+    row = climb(rung(), SHAPE, backend, H200_ROOFS)
+    assert (row.time, row.time_cold, row.remark) == (None, None, None)
+    assert "cold time" not in backend.asked
+
+
 def test_the_proof_counts_as_well_and_comes_before_the_time() -> None:
     backend = Recorder()
     climb(rung(), SHAPE, backend, H200_ROOFS)
     # Integers, normal data counted, the same again for its bits.
-    assert backend.asked == ["check", "count", "check", "time"]
+    assert backend.asked == ["check", "count", "check", "time", "cold time"]
 
 
 def test_an_emulated_proof_is_not_repeated() -> None:
     backend = Recorder()
     backend.name = "emulated"
     climb(rung(), SHAPE, backend, H200_ROOFS)
-    assert backend.asked == ["check", "count", "time"]
+    assert backend.asked == ["check", "count", "time", "cold time"]
 
 
 @pytest.mark.parametrize("bug", [fake.nan_in_last_element, fake.last_row_unwritten, fake.writes_outside_c])
@@ -251,7 +291,7 @@ def test_a_rung_that_breaks_off_says_why(error: LadderError, monkeypatch: pytest
 
 def test_a_failure_after_the_proof_keeps_the_proof() -> None:
     class Gone(Recorder):
-        def time(self, kernel: Compiled, a: F32, b: F32) -> Timing | None:
+        def time(self, kernel: Compiled, a: F32, b: F32, *, cold: bool = False) -> Timing | None:
             raise BackendError("the device has gone")
 
     row = climb(rung(), SHAPE, Gone(), H200_ROOFS)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from itertools import chain, cycle, repeat
 
 import pytest
 
-from ladder.backends.timing import MIN_SAMPLE_S, launches_per_sample, measure, measure_interleaved, warm_up
+from ladder.backends.nvml import Watch, Watched
+from ladder.backends.timing import MIN_SAMPLE_S, Sampling, launches_per_sample, measure, measure_interleaved, warm_up
 from ladder.stats import StopRule
 
 
@@ -37,7 +39,22 @@ RULE = StopRule(min_samples=5, min_time_s=0.0, max_time_s=2.0, max_noise=0.005)
 def test_warming_up_takes_a_quarter_of_a_second_at_least() -> None:
     clock = Clock()
     assert warm_up(clock.sampler(repeat(0.01)), clock=clock) == 0.01
-    assert 0.25 <= clock.now_s < 0.28
+    assert 0.25 <= clock.now_s < 0.36
+
+
+def test_warming_up_waits_for_a_clock_that_falls_slowly() -> None:
+    """1 % in a tenth of a second, which two samples of a millisecond in a row do not show."""
+    clock = Clock()
+    slower = (0.001 * (1 + 0.1 * min(i, 500) / 1000) for i in range(10**6))
+    warm_up(clock.sampler(slower), clock=clock)
+    assert 0.5 < clock.now_s < 0.8
+
+
+def test_a_slow_thing_is_warmed_up_by_two_samples() -> None:
+    clock = Clock()
+    log: list[str] = []
+    warm_up(clock.sampler(repeat(0.6), log, "x"), clock=clock)
+    assert len(log) == 2
 
 
 def test_warming_up_goes_on_while_times_fall() -> None:
@@ -93,4 +110,42 @@ def test_things_are_warmed_up_together_for_as_long_as_one() -> None:
     times = measure_interleaved(samplers, rule=RULE, clock=clock, together=True)
     assert [timing.samples for timing in times] == [5, 5]
     assert "".join(log) == "ab" * (len(log) // 2)
-    assert 0.25 <= clock.now_s - 10 * 0.01 < 0.28
+    assert 0.25 <= clock.now_s - 10 * 0.01 < 0.36
+
+
+def test_a_cold_thing_is_not_warmed_up_and_its_first_sample_is_thrown_away() -> None:
+    clock = Clock()
+    timing = measure(clock.sampler(chain([0.5], repeat(0.01))), rule=RULE, clock=clock, warm=False)
+    assert (timing.p80, timing.samples) == (0.01, 5)
+
+
+def test_the_card_is_watched_while_samples_are_taken_and_not_before() -> None:
+    clock, log = Clock(), []
+    sample = clock.sampler(repeat(0.01), log, "s")
+
+    @contextmanager
+    def watch() -> Iterator[Watch]:
+        log.append("begin")
+        watch = Watch()
+        yield watch
+        log.append("end")
+        watch.result = Watched(samples=3, power_w=500.0)
+
+    timing = measure(sample, rule=RULE, clock=clock, watch=watch)
+    assert timing.watched == Watched(samples=3, power_w=500.0)
+    assert log[log.index("begin") :] == ["begin", *["s"] * 5, "end"]
+    assert log.index("begin") > 10
+
+
+def test_a_card_that_tells_nothing_leaves_no_trace() -> None:
+    clock = Clock()
+    timing = measure(clock.sampler(repeat(0.01)), rule=RULE, clock=clock, watch=lambda: nullcontext(Watch()))
+    assert timing.watched is None
+
+
+def test_a_time_says_how_it_was_taken() -> None:
+    clock = Clock()
+    graph, plain = Sampling(clock.sampler(repeat(0.01)), "graph"), clock.sampler(repeat(0.02))
+    first, second = measure_interleaved([graph, plain], rule=RULE, clock=clock)
+    assert (first.method, second.method) == ("graph", None)
+    assert first.kept == (0.01,) * 5

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ladder.backends import nvml
 from ladder.backends.nvml import IDLE, Nvml, Sample, Smi, Watched, condensed, sensor_of, watching
 
 BUS = "00000000:0f:00.0"
@@ -146,7 +145,7 @@ def test_without_nvml_and_nvidia_smi_nothing_is_known(monkeypatch: pytest.Monkey
     def missing(name: str) -> Any:
         raise OSError(f"{name}: cannot open shared object file")
 
-    monkeypatch.setattr(nvml.ctypes, "CDLL", missing)
+    monkeypatch.setattr("ctypes.CDLL", missing)
     monkeypatch.setattr("shutil.which", lambda _: None)
     sensor_of.cache_clear()
     try:
@@ -156,7 +155,7 @@ def test_without_nvml_and_nvidia_smi_nothing_is_known(monkeypatch: pytest.Monkey
         monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/nvidia-smi")
         sensor_of.cache_clear()
         assert isinstance(sensor_of(BUS), Smi)
-        monkeypatch.setattr(nvml.ctypes, "CDLL", lambda _: Library())
+        monkeypatch.setattr("ctypes.CDLL", lambda _: Library())
         sensor_of.cache_clear()
         assert isinstance(sensor_of(BUS), Nvml)
     finally:
