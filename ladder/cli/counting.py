@@ -1,8 +1,8 @@
-"""Traffic for rows that ran on a GPU: its own counters, or the emulator's at shapes that it can afford."""
+"""Counts for rows that ran on a GPU: its own counters, or the emulator's at shapes that it can afford."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -10,9 +10,9 @@ from ladder.cli.console import say
 from ladder.cli.progress import Display
 from ladder.cli.session import Job, Session
 from ladder.climb import Climber, placed
-from ladder.counters import count_with_ncu, ncu_status
+from ladder.counters import Profiled, ncu_status, profile_products
 from ladder.errors import BackendError
-from ladder.model import Rung, Shape, Traffic
+from ladder.model import Activity, Precision, Shape, Traffic
 from ladder.profiles import Profile
 from ladder.store import Run
 
@@ -21,58 +21,64 @@ __all__ = ["AFFORDABLE_FLOP", "counted"]
 AFFORDABLE_FLOP = 2 * 512**3
 """Work that the emulator counts in some seconds a rung."""
 
+NCU_LIMIT_S, NCU_TIMES = 60.0, 200.0
+"""A product may take so long under ncu, and so many times its own time more: some ten passes, one of patched code."""
+
 Key = tuple[str, Shape]
 
 
 def counted(session: Session, runs: Sequence[Run]) -> tuple[Run, ...]:
-    """``runs`` with traffic and place for those that are right; says in a line where the counts are from."""
+    """``runs`` with counts and place for those that are right; says in a line where the counts are from."""
     right = {(run.rung, run.shape) for run in runs if run.check is not None and run.check.passed and not run.failed}
     jobs = [(rung, shape) for rung, shape in session.jobs if (rung.name, shape) in right and shape.flop]
     if not jobs:
         return tuple(runs)
     reason = ncu_status()
-    traffic: Mapping[Key, Traffic] = {}
+    found = Profiled(traffic={}, activity={}, lost={})
     if reason is None:
         say("Reading the GPU's counters with ncu, in a profiled run of its own ...")
         try:
-            traffic = _from_ncu(jobs, session.limits.timeout_s)
+            # Cold: what a launch moves does not depend on the one before, and DRAM traffic below L2's size is seen.
+            found = profile_products(jobs, cold=True, limit_s=_limit_s(session, runs))
         except BackendError as error:
             reason = str(error)
     if reason is not None:
-        traffic = _from_emulator(session, jobs, reason)
-    # A file's sweep is counted whole, wrong rungs of it as well.
-    known = {key: traffic[key] for key in right if key in traffic}
-    return tuple(_with_traffic(run, known.get((run.rung, run.shape)), session) for run in runs)
+        found = _from_emulator(session, jobs, reason)
+    for (name, shape), why in found.lost.items():
+        say(f"No counts of {name} at {shape}: {why}.")
+    for note in found.notes:
+        say(f"{note[:1].upper()}{note[1:]}.")
+    precisions = {rung.name: rung.precision for rung, _ in session.jobs}
+    return tuple(_with_counts(run, found, session, precisions.get(run.rung, "fp32")) for run in runs)
 
 
-def _with_traffic(run: Run, traffic: Traffic | None, session: Session) -> Run:
-    return run if traffic is None else placed(replace(run, traffic=traffic), session.roofs)
+def _limit_s(session: Session, runs: Sequence[Run]) -> float:
+    """How long one product may take under ncu: no more than the rung itself was allowed."""
+    slowest = max((run.time.median for run in runs if run.time is not None), default=0.0)
+    return min(session.limits.timeout_s, NCU_LIMIT_S + NCU_TIMES * slowest)
 
 
-def _from_ncu(jobs: Sequence[Job], timeout_s: float) -> dict[Key, Traffic]:
-    names = list(dict.fromkeys(_name(rung) for rung, _ in jobs))
-    shapes = list(dict.fromkeys(shape for _, shape in jobs))
-    # Cold: what a launch moves does not then depend on the one before, and DRAM traffic below the size of L2 is seen.
-    return count_with_ncu(names, shapes, cold=True, timeout_s=timeout_s * len(jobs))
+def _with_counts(run: Run, found: Profiled, session: Session, precision: Precision) -> Run:
+    key = (run.rung, run.shape)
+    if key not in found.traffic:
+        return run
+    row = replace(run, traffic=found.traffic[key], activity=found.activity.get(key))
+    return placed(row, session.roofs, precision)
 
 
-def _name(rung: Rung) -> str:
-    """What the catalogue finds the rung by, wherever its file is."""
-    return str(rung.path)
-
-
-def _from_emulator(session: Session, jobs: Sequence[Job], reason: str) -> dict[Key, Traffic]:
+def _from_emulator(session: Session, jobs: Sequence[Job], reason: str) -> Profiled:
     affordable = [job for job in jobs if job[1].flop <= AFFORDABLE_FLOP]
     say(f"No hardware counters: {reason}.")
     if len(affordable) < len(jobs):
         say(f"{len(jobs) - len(affordable)} rows stay without counts: the emulator takes shapes up to 512x512x512.")
     if not affordable:
-        return {}
+        return Profiled(traffic={}, activity={}, lost={})
     say(f"Counting {len(affordable)} rows on the emulator ...")
     device = replace(session.device, backend="emulated")
     profile = Profile(name=session.profile.name, device=device, roofs=session.roofs)
     start = Climber("emulated", profile, session.roofs, prove=False, time=False, engine=session.engine)
-    found: dict[Key, Traffic] = {}
+    traffic: dict[Key, Traffic] = {}
+    activity: dict[Key, Activity] = {}
     with Display(len(affordable)) as display:
 
         def on_start(index: int, job: Job) -> None:
@@ -81,13 +87,16 @@ def _from_emulator(session: Session, jobs: Sequence[Job], reason: str) -> dict[K
         with closing(replace(session, backend="emulated").run(affordable, start, on_start, _failed)) as ends:
             for end in ends:
                 rung, shape = end.job
-                got = end.result.traffic if end.result is not None else None
-                if got is not None:
-                    found[rung.name, shape] = got
-                display.finished(end.index, f"{rung.name} {shape}: {'counted' if got else 'not counted'}")
-                for note in end.result.notes if end.result is not None else ():
+                got = end.result
+                if got is not None and got.traffic is not None:
+                    traffic[rung.name, shape] = got.traffic
+                    if got.activity is not None:
+                        activity[rung.name, shape] = got.activity
+                done = "counted" if (rung.name, shape) in traffic else "not counted"
+                display.finished(end.index, f"{rung.name} {shape}: {done}")
+                for note in got.notes if got is not None else ():
                     display.note(note)
-    return found
+    return Profiled(traffic=traffic, activity=activity, lost={})
 
 
 def _failed(run: Run) -> bool:

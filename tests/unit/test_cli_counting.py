@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from helpers.results import H200_ROOFS, h200
@@ -14,14 +13,16 @@ from ladder.cli import counting
 from ladder.cli.counting import counted
 from ladder.cli.session import Limits, Session
 from ladder.climb import blank
+from ladder.counters import Profiled
 from ladder.errors import BackendError
-from ladder.model import Check, Quantity, Shape, Timing, Traffic
+from ladder.model import Activity, Check, Quantity, Rung, Shape, Timing, Traffic
 from ladder.profiles import load_profile
 from ladder.store import Run
 
 SMALL, LARGE = Shape(m=33, n=17, k=9), Shape(m=4096, n=4096, k=4096)
 RIGHT = Check(passed=True, exact_integers=True, worst_error_over_bound=0.01)
 COUNTS = Traffic(levels={"sm": Quantity(bytes=4096, origin="counted")})
+ACTIVITY = Activity(origin="counted", occupancy=0.5)
 
 
 def session(*shapes: Shape, rungs: Sequence[str] = ("naive", "tiled")) -> Session:
@@ -45,34 +46,43 @@ def climbed(made: Session, check: Check | None = RIGHT) -> list[Run]:
 class Ncu:
     """Stands for the profiled run; remembers what was asked of it."""
 
-    def __init__(self, error: str | None = None) -> None:
-        self.error = error
-        self.asked: list[tuple[list[str], list[Shape]]] = []
+    def __init__(self, error: str | None = None, lost: Sequence[str] = ()) -> None:
+        self.error, self.lost = error, lost
+        self.asked: list[tuple[str, Shape]] = []
+        self.limit_s = 0.0
 
-    def __call__(
-        self, rungs: Sequence[str], shapes: Sequence[Shape], *, cold: bool, timeout_s: float
-    ) -> dict[tuple[str, Shape], Traffic]:
+    def __call__(self, jobs: Sequence[tuple[Rung, Shape]], *, cold: bool, limit_s: float) -> Profiled:
         assert cold
-        self.asked.append(([Path(name).name for name in rungs], list(shapes)))
+        self.limit_s = limit_s
+        keys = [(rung.name, shape) for rung, shape in jobs]
+        self.asked += keys
         if self.error is not None:
             raise BackendError(self.error)
-        return {(rung.name, shape): COUNTS for rung in catalog.find(rungs) for shape in shapes}
+        kept = [key for key in keys if key[0] not in self.lost]
+        return Profiled(
+            traffic=dict.fromkeys(kept, COUNTS),
+            activity=dict.fromkeys(kept, ACTIVITY),
+            lost={key: "ncu did not end within 60 s" for key in keys if key not in kept},
+            notes=("not counted: FP32 instructions: this ncu is old",),
+        )
 
 
 @pytest.fixture
 def ncu(monkeypatch: pytest.MonkeyPatch) -> Ncu:
     stand_in = Ncu()
     monkeypatch.setattr(counting, "ncu_status", lambda: None)
-    monkeypatch.setattr(counting, "count_with_ncu", stand_in)
+    monkeypatch.setattr(counting, "profile_products", stand_in)
     return stand_in
 
 
 def test_the_gpus_counters_place_every_right_row(ncu: Ncu) -> None:
     made = session(LARGE, SMALL)
     runs = counted(made, climbed(made))
-    assert ncu.asked == [(["01_naive.cu", "03_tiled.cu"], [LARGE, SMALL])]
+    assert ncu.asked == [(rung.name, shape) for rung, shape in made.jobs]
+    assert ncu.limit_s == pytest.approx(60, abs=0.1)
     for run in runs:
         assert run.traffic == COUNTS
+        assert run.activity == ACTIVITY
         assert run.placement is not None
         assert run.placement.fraction is not None
 
@@ -85,7 +95,35 @@ def test_what_is_wrong_is_not_counted(ncu: Ncu) -> None:
     runs[2] = replace(runs[2], error="the device has gone")
     out = counted(made, runs)
     assert [run.traffic for run in out] == [None, None, None, COUNTS]
-    assert ncu.asked == [(["03_tiled.cu"], [SMALL])]
+    assert ncu.asked == [("tiled_64", SMALL)]
+
+
+def test_what_ncu_loses_is_said_and_costs_its_own_row_alone(ncu: Ncu, capsys: pytest.CaptureFixture[str]) -> None:
+    ncu.lost = ("tiled_16",)
+    made = session(SMALL)
+    runs = {run.rung: run for run in counted(made, climbed(made))}
+    assert runs["tiled_16"].traffic is None
+    assert runs["tiled_16"].check == RIGHT
+    assert runs["tiled_32"].placement is not None
+    output = capsys.readouterr().out
+    assert "No counts of tiled_16 at 33x17x9: ncu did not end within 60 s.\n" in output
+    assert "Not counted: FP32 instructions: this ncu is old.\n" in output
+
+
+def test_a_long_product_may_take_longer_under_ncu_but_not_longer_than_a_rung(ncu: Ncu) -> None:
+    made = session(SMALL)
+    slow = Timing(median=0.1, p20=0.1, p80=0.1, samples=3)
+    counted(made, [replace(run, time=slow) for run in climbed(made)])
+    assert ncu.limit_s == pytest.approx(80)
+    counted(replace(made, limits=Limits(timeout_s=7)), climbed(made))
+    assert ncu.limit_s == 7
+
+
+def test_tensor_cores_are_not_placed_under_the_fp32_roof(ncu: Ncu) -> None:
+    made = session(LARGE, rungs=["tensor_tf32"])
+    run = counted(made, climbed(made))[0]
+    assert run.placement is not None
+    assert "fp32" not in run.placement.bounds_flop_per_s
 
 
 def test_nothing_right_asks_nobody(ncu: Ncu) -> None:
