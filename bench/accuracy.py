@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.cublas import MISSING, Library
+from bench.cublas import Library
 from bench.gpu_oracle import Multiply
 from bench.side_by_side import now
 from ladder.backends.cuda import CudaBackend, multiply_device
@@ -111,7 +111,7 @@ def write_errors(
         BackendError, CompileError: a rung fails.
     """
     if lib.torch is None:
-        raise InputError(f"errors are measured through torch; {MISSING.partition(';')[2].strip()}")
+        raise InputError("errors are measured through torch, which is not installed; pip install torch")
     device = backend.device
     record = {
         "schema": SCHEMA,

@@ -1,30 +1,36 @@
-"""cuBLAS through torch, or else through cupy, on the backend's own stream: SGEMM, and TF32 where torch is there."""
+"""cuBLAS on the backend's own stream: SGEMM and TF32 through nvmath-python or torch, or SGEMM alone through cupy."""
 
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.nvmath_cublas import Matrix, Sgemm, opened
 from ladder.backends.cuda import CudaBackend
 from ladder.errors import InputError
 from ladder.model import FP32_UNIT_ROUNDOFF
 
-__all__ = ["MISSING", "SGEMM", "TF32_UNIT_ROUNDOFF", "Library", "Peer", "library"]
+__all__ = ["MISSING", "SGEMM", "TF32_UNIT_ROUNDOFF", "Library", "Peer", "library", "plain_name"]
 
 F32 = NDArray[np.float32]
+Multiply = Callable[[Any, Any, Any], None]
 
 SGEMM, TF32 = "cublas_sgemm", "cublas_tf32"
 
 TF32_UNIT_ROUNDOFF = 2.0**-11
 """TF32 keeps 10 bits of mantissa after the leading one."""
 
-MISSING = "neither torch nor cupy is installed, so cuBLAS cannot be timed; pip install torch, or cupy-cuda13x"
+MISSING = (
+    "none of nvmath-python, torch and cupy is installed, so cuBLAS cannot be timed; "
+    'pip install torch, cupy-cuda13x or "matmul-ladder[peers]"'
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,20 +40,22 @@ class Peer:
     name: str
     title: str
     unit_roundoff: float
-    multiply: Callable[[Any, Any, Any], None]
+    multiply: Multiply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """torch or cupy: its peers, and how matrices get to its GPU and back.
+    """What calls cuBLAS: its peers, and how matrices get to its GPU and back.
 
     Attributes:
-        torch: the module, None where it is cupy that was found.
+        through: the package that makes the calls.
+        torch: the module, None where it is not installed.
         place: a host matrix as one on the GPU.
         empty: a new one of (rows, columns) there.
         host: one of the GPU's as numpy's, after what is enqueued.
     """
 
+    through: str
     torch: Any
     peers: tuple[Peer, ...]
     place: Callable[[F32], Any]
@@ -62,25 +70,44 @@ class Library:
 
 @contextmanager
 def library(backend: CudaBackend) -> Iterator[Library]:
-    """The library, enqueueing on the backend's stream while the context lasts.
+    """The first that is there of nvmath-python, torch and cupy, enqueueing on the backend's stream.
 
     Raises:
-        InputError: neither is installed.
+        InputError: none is installed.
+        BackendError: cuBLAS does not start.
     """
     handle = int(backend.gpu.stream.handle)
+    # torch first: it brings a cuBLAS, which nvmath-python then finds loaded.
     torch, cupy = (_imported(name) for name in ("torch", "cupy"))
-    if torch is not None:
-        before = torch.get_float32_matmul_precision()
-        with torch.cuda.stream(torch.cuda.ExternalStream(handle)):
-            try:
-                yield _torch(torch)
-            finally:
-                torch.set_float32_matmul_precision(before)
-    elif cupy is not None:
-        with cupy.cuda.ExternalStream(handle):
+    with ExitStack() as held:
+        if torch is not None:
+            held.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
+            held.enter_context(torch.cuda.stream(torch.cuda.ExternalStream(handle)))
+        sgemm = held.enter_context(opened(backend))
+        if sgemm is not None:
+            yield _nvmath(sgemm, backend, torch)
+        elif torch is not None:
+            yield _torch(torch)
+        elif cupy is not None:
+            held.enter_context(cupy.cuda.ExternalStream(handle))
             yield _cupy(cupy)
-    else:
-        raise InputError(MISSING)
+        else:
+            raise InputError(MISSING)
+
+
+def plain_name(kernel: str) -> str:
+    """What a person calls a kernel of cuBLAS: the longest identifier of a mangled name, else the name itself."""
+    if not kernel.startswith("_Z"):
+        return kernel
+    found = []
+    for number in re.finditer(r"\d+", kernel):
+        for start in range(number.start(), number.end()):  # an identifier that ends in digits may be ahead of it
+            length = int(kernel[start : number.end()])
+            word = kernel[number.end() : number.end() + length]
+            if len(word) == length and re.fullmatch(r"[A-Za-z_]\w*", word):
+                found.append(word)
+                break
+    return max(found, key=len, default=kernel)
 
 
 def _imported(name: str) -> Any:
@@ -90,8 +117,32 @@ def _imported(name: str) -> Any:
         return None
 
 
+def _peers(sgemm: Multiply, tf32: Multiply | None) -> tuple[Peer, ...]:
+    found = [Peer(name=SGEMM, title="cuBLAS SGEMM", unit_roundoff=FP32_UNIT_ROUNDOFF, multiply=sgemm)]
+    if tf32 is not None:
+        found.append(Peer(name=TF32, title="cuBLAS TF32", unit_roundoff=TF32_UNIT_ROUNDOFF, multiply=tf32))
+    return tuple(found)
+
+
+def _nvmath(sgemm: Sgemm, backend: CudaBackend, torch: Any) -> Library:
+    peers = _peers(sgemm.product(tf32=False), sgemm.product(tf32=True))
+    if torch is not None:
+        held = _torch(torch)
+        return Library(
+            through="nvmath-python", torch=torch, peers=peers, place=held.place, empty=held.empty, host=held.host
+        )
+    return Library(
+        through="nvmath-python",
+        torch=None,
+        peers=peers,
+        place=lambda array: Matrix.of(backend, array),
+        empty=lambda rows, cols: Matrix(backend, rows, cols),
+        host=lambda matrix: matrix.host(),
+    )
+
+
 def _torch(torch: Any) -> Library:
-    def product(precision: str) -> Callable[[Any, Any, Any], None]:
+    def product(precision: str) -> Multiply:
         def multiply(a: Any, b: Any, out: Any) -> None:
             # One flag for the whole of torch: it is set each time, so that the two can be enqueued in turn.
             torch.set_float32_matmul_precision(precision)
@@ -99,13 +150,10 @@ def _torch(torch: Any) -> Library:
 
         return multiply
 
-    peers = (
-        Peer(name=SGEMM, title="cuBLAS SGEMM", unit_roundoff=FP32_UNIT_ROUNDOFF, multiply=product("highest")),
-        Peer(name=TF32, title="cuBLAS TF32", unit_roundoff=TF32_UNIT_ROUNDOFF, multiply=product("high")),
-    )
     return Library(
+        through="torch",
         torch=torch,
-        peers=peers,
+        peers=_peers(product("highest"), product("high")),
         place=lambda array: torch.from_numpy(array).to("cuda"),
         empty=lambda rows, cols: torch.empty((rows, cols), dtype=torch.float32, device="cuda"),
         host=lambda array: np.asarray(array.cpu().numpy()),
@@ -117,8 +165,9 @@ def _cupy(cupy: Any) -> Library:
         cupy.matmul(a, b, out=out)
 
     return Library(
+        through="cupy",
         torch=None,
-        peers=(Peer(name=SGEMM, title="cuBLAS SGEMM", unit_roundoff=FP32_UNIT_ROUNDOFF, multiply=multiply),),
+        peers=_peers(multiply, None),
         place=cupy.asarray,
         empty=lambda rows, cols: cupy.empty((rows, cols), dtype=cupy.float32),
         host=cupy.asnumpy,

@@ -1,13 +1,16 @@
 """Rungs and cuBLAS side by side: each rung, and cuBLAS TF32, timed in turn with cuBLAS SGEMM in one process.
 
     python bench/peers.py --rung register_tile --shape 4096x4096x4096 --json bench/results/nvidia-h200/fast.json
+    python bench/peers.py --into results.json
     python bench/peers.py --rung register_tile --shape 4096x4096x4096 --errors
 
 --rung and --shape may be repeated. Every row is proved first, on the GPU itself where the CPU would be slow, and has
-the SM clock and the power while it runs alone. ``beside`` in a row is SGEMM's time in turn with it, at the same clocks,
-which gives the ratio to quote; the row ``cublas_sgemm`` is the fastest of those. ``--tuned`` gives rungs the parameters
-of a tuner's record; ``--errors`` compares errors with cuBLAS's instead of times. Needs a GPU, and torch, or cupy (which
-gives SGEMM alone).
+the SM clock and the power while it runs alone, its time with cold caches, and a peer's the names of its kernels. Short
+products are timed in CUDA graphs. ``beside`` in a row is SGEMM's time in turn with it, at the same clocks, which gives
+the ratio to quote; the row ``cublas_sgemm`` is the fastest of those. ``--into`` adds the rows of cuBLAS to a results
+file, at that file's own shapes if none is given, and does nothing where there is no GPU or no cuBLAS. ``--tuned`` gives
+rungs the parameters of a tuner's record; ``--errors`` compares errors with cuBLAS's instead of times. Needs a GPU, and
+nvmath-python with cuBLAS, torch, or cupy (which gives SGEMM alone).
 """
 
 from __future__ import annotations
@@ -24,14 +27,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.accuracy import write_errors
-from bench.cublas import MISSING, SGEMM, Library, Peer, library
+from bench.cublas import MISSING, SGEMM, Library, Peer, library, plain_name
 from bench.gpu_oracle import GpuOracle
-from bench.side_by_side import Contestant, in_turn, now, record_path, shapes_of
+from bench.side_by_side import Contestant, cold, in_turn, now, record_path, shapes_of
 from ladder import catalog, store
 from ladder.backends.cuda import CudaBackend, multiply_device
+from ladder.backends.graphs import kernels_of
 from ladder.check import inputs, prove
 from ladder.climb import blank, why_skipped
-from ladder.errors import BackendError, CompileError, InputError, LadderError
+from ladder.errors import BackendError, CompileError, DriverMissingError, InputError, LadderError
 from ladder.model import Check, Rung, Shape, Timing
 from ladder.nvrtc import compile_rung, nvrtc_version
 from ladder.oracle import compare
@@ -50,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print a table; write the rows, the errors, or both."""
     parser = argparse.ArgumentParser(description="Time rungs and cuBLAS in turn, or compare their errors.")
     parser.add_argument("--rung", action="append", default=[], metavar="RUNG", help="a rung; may be repeated")
-    parser.add_argument("--shape", action="append", metavar="MxNxK", help="default 4096x4096x4096; may be repeated")
+    parser.add_argument("--shape", action="append", metavar="MxNxK", help="default 4096x4096x4096, or those of --into")
     parser.add_argument("--json", type=Path, metavar="OUT.json", help="write all rows as a results file")
     parser.add_argument("--into", type=Path, metavar="RESULTS.json", help="add the rows of cuBLAS to this results file")
     parser.add_argument("--tuned", type=Path, metavar="TUNED.json", help="take parameters from this tuner's record")
@@ -60,16 +64,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )  # fmt: skip
     words = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(words)
+    only_into = options.into is not None and options.json is None and options.errors is None
     try:
-        shapes = shapes_of(options.shape, default=["4096x4096x4096"])
+        into = None if options.into is None else store.load(options.into)
+        shapes = shapes_of(options.shape, default=_shapes_in(into) or ["4096x4096x4096"])
         rungs = catalog.find(options.rung) if options.rung else ()
         tuned = () if options.tuned is None else load_tuned(options.tuned)
-        into = None if options.into is None else store.load(options.into)
-        backend = CudaBackend()
+        try:
+            backend = CudaBackend()
+        except DriverMissingError as error:
+            if not only_into:
+                raise
+            print(f"peers: none added: {error}", file=sys.stderr)
+            return 0
         with ExitStack() as held:
+            held.callback(backend.close)
             try:
                 lib = held.enter_context(library(backend))
-            except InputError:
+            except InputError as error:
+                if only_into:
+                    print(f"peers: none added: {error}", file=sys.stderr)
+                    return 0
                 if not rungs or options.errors is not None:
                     raise
                 print(f"peers: {MISSING}. The rungs are timed alone.", file=sys.stderr)
@@ -100,7 +115,7 @@ class Bench:
     def write(
         self, shapes: Sequence[Shape], path: Path | None, into: tuple[Path | None, Results | None], *, command: str
     ) -> bool:
-        """Measure at all ``shapes``, print, and save after each one; whether a row failed."""
+        """Measure at all ``shapes``, print, and save after each row; whether one failed."""
         device = replace(self.backend.device, nvrtc=nvrtc_version())
         roofs, _ = roofs_of(device)
         results = Results(created=now(), command=command, device=device, roofs=roofs)
@@ -111,12 +126,11 @@ class Bench:
                 _tell(row)
                 failed |= row.failed
                 results = results.with_run(row)
-                if kept is not None and row.kind == "peer":
+                if path is not None:
+                    store.save(results, path)
+                if kept is not None and into_path is not None and row.kind == "peer":
                     kept = kept.with_run(row)
-            if path is not None:
-                store.save(results, path)
-            if into_path is not None and kept is not None:
-                store.save(kept, into_path)
+                    store.save(kept, into_path)
         return failed
 
     def rows(self, shape: Shape) -> Iterator[Run]:
@@ -128,13 +142,12 @@ class Bench:
         beside: list[Timing] = []
         base = None
         if self.lib is not None and checks[SGEMM].passed:
-            enqueue, _ = self.lib.prepared(peers[SGEMM], a, b)
-            base = Contestant(enqueue=enqueue)
-        for peer in (peer for name, peer in peers.items() if name != SGEMM and self.lib is not None):
+            base = self._contestant(peers[SGEMM], a, b)
+        for peer in (peer for name, peer in peers.items() if name != SGEMM):
             row = replace(_peer_row(peer, shape), check=checks[peer.name])
-            if not row.failed and self.lib is not None:
-                enqueue, _ = self.lib.prepared(peer, a, b)
-                row = self._timed(row, Contestant(enqueue=enqueue), base, beside)
+            if not row.failed:
+                own = self._contestant(peer, a, b)
+                row = self._timed(replace(row, kernel=self._kernels(own)), own, base, beside)
             yield row
         for rung in variants:
             row = broken.get(rung.name) or replace(self._row(rung, shape), check=checks[rung.name])
@@ -145,8 +158,23 @@ class Bench:
             row = replace(_peer_row(peers[SGEMM], shape), check=checks[SGEMM])
             if base is not None:
                 times = beside or in_turn(self.backend, [base])
-                row = self._read(replace(row, time=min(times, key=lambda time: time.median)), base)
+                row = replace(row, kernel=self._kernels(base), time=min(times, key=lambda time: time.median))
+                row = self._read(row, base)
             yield row
+
+    def _contestant(self, peer: Peer, a: F32, b: F32) -> Contestant:
+        if self.lib is None:
+            raise InputError(MISSING)
+        return Contestant(enqueue=self.lib.prepared(peer, a, b)[0])
+
+    def _kernels(self, own: Contestant) -> str | None:
+        """The names of the kernels that a library launches, each once; None where it cannot be captured."""
+        own.enqueue()
+        try:
+            found = kernels_of(self.backend.gpu, own.enqueue)
+        except BackendError:
+            return None
+        return " + ".join(dict.fromkeys(map(plain_name, found))) or None
 
     def _variant(self, rung: Rung, shape: Shape) -> Rung:
         """``rung`` with the parameters that the tuner's record has for the shape's class and this very code."""
@@ -232,15 +260,22 @@ class Bench:
         return self._read(replace(row, time=time, beside=Beside(rung=SGEMM, time=other)), own)
 
     def _read(self, row: Run, own: Contestant) -> Run:
-        """``row`` with clock and power while it alone runs over and over."""
+        """``row`` with clock and power while it alone runs over and over, and its time with cold caches."""
         if row.time is None:
             return row
         reading = self.backend.reading(own.enqueue, seconds_each=row.time.median)
-        return replace(row, sm_clock_hz=reading.sm_clock_hz, power_w=reading.power_w)
+        late = cold(self.backend, own)
+        return replace(row, time_cold=late, sm_clock_hz=reading.sm_clock_hz, power_w=reading.power_w)
 
 
 def _peer_row(peer: Peer, shape: Shape) -> Run:
     return Run(rung=peer.name, title=peer.title, kind="peer", shape=shape)
+
+
+def _shapes_in(results: Results | None) -> list[str]:
+    """The shapes at which a results file has a time."""
+    timed = [] if results is None else [str(run.shape) for run in results.runs if run.time is not None]
+    return list(dict.fromkeys(timed))
 
 
 def _tell(row: Run) -> None:
@@ -255,9 +290,11 @@ def _tell(row: Run) -> None:
     params = "" if row.params is None else " ".join(f"{name}={value}" for name, value in row.params.items())
     print(
         f"{head} {row.flop_per_s / 1e12:8.2f} TFLOP/s {row.time.median * 1e6:11.1f} us {ratio:<15} "
-        f"SM {clock} GHz {power:>4} W  {params}".rstrip(),
+        f"SM {clock} GHz {power:>4} W  {row.kernel or params}".rstrip(),
         flush=True,
     )
+    if row.remark is not None:
+        print(f"{head}   {row.remark}", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,17 +9,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ladder.backends.cuda import CudaBackend
-from ladder.backends.timing import measure_interleaved
+from ladder.backends.timing import COLD_RULE, Sampling, measure, measure_interleaved
 from ladder.errors import ShapeError
 from ladder.model import Device, Shape, Timing
 from ladder.stats import StopRule
 
-__all__ = ["RULE", "Contestant", "in_turn", "now", "record_path", "sampler", "shapes_of"]
+__all__ = ["RULE", "Contestant", "cold", "in_turn", "now", "record_path", "sampler", "shapes_of"]
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
-RULE = StopRule(min_samples=7, min_time_s=0.2, max_time_s=0.6, max_noise=0.005)
-"""As for a single rung, with less time: a pair takes less than a second, its warm-up included."""
+RULE = StopRule(min_samples=7, min_time_s=0.15, max_time_s=0.3, max_noise=0.005)
+"""As for a single rung, with less time: a pair takes about a second, its warm-up included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Contestant:
     launches: int = 1
 
 
-def sampler(backend: CudaBackend, contestant: Contestant) -> Callable[[], float]:
+def sampler(backend: CudaBackend, contestant: Contestant) -> Sampling:
     """One warm sample: seconds of a product, after an untimed one that brings its operands back to the L2 cache."""
     sample = backend.sampler(contestant.enqueue, contestant.launches)
 
@@ -38,12 +38,19 @@ def sampler(backend: CudaBackend, contestant: Contestant) -> Callable[[], float]
         contestant.enqueue()
         return sample()
 
-    return primed
+    return Sampling(primed, sample.method)
+
+
+def cold(backend: CudaBackend, contestant: Contestant) -> Timing:
+    """The time of a product with nothing of it in the L2 cache; take it right after the warm one."""
+    sample = backend.sampler(contestant.enqueue, contestant.launches, cold=True)
+    return measure(sample, rule=COLD_RULE, warm=False, watch=backend.watching)
 
 
 def in_turn(backend: CudaBackend, contestants: Sequence[Contestant], *, rule: StopRule = RULE) -> tuple[Timing, ...]:
     """Times of products, warmed up and sampled in turn; see :func:`ladder.backends.timing.measure_interleaved`."""
-    return measure_interleaved([sampler(backend, each) for each in contestants], rule=rule, together=True)
+    samples = [sampler(backend, each) for each in contestants]
+    return measure_interleaved(samples, rule=rule, together=True, watch=backend.watching)
 
 
 def shapes_of(words: Sequence[str] | None, *, default: Sequence[str]) -> tuple[Shape, ...]:

@@ -20,7 +20,7 @@ from ladder.backends.gpu import Gpu
 from ladder.backends.graphs import captured
 from ladder.backends.guard import CANARY_BITS, Slot, change, stray_writes
 from ladder.backends.launches import launchers
-from ladder.backends.nvml import Watch, watching
+from ladder.backends.nvml import Watch, sensor_of, watching
 from ladder.backends.timing import COLD_RULE, DEFAULT_RULE, SHORT_S, Sampling, launches_per_sample, measure
 from ladder.errors import BackendError, InputError, ShapeError
 from ladder.geometry import plan, require_aligned, workspace_bytes
@@ -202,6 +202,8 @@ class CudaBackend:
 
     def reading(self, enqueue: Callable[[], None], *, seconds_each: float) -> Watched:
         """The card while ``enqueue`` is repeated, which takes ``seconds_each`` on the device; a third of a second."""
+        if sensor_of(self.gpu.pci_bus_id) is None:
+            return Watched()
         repeats = max(1, round(0.02 / seconds_each))
 
         def keep_busy(seconds: float) -> None:

@@ -30,6 +30,9 @@ class FakeTensor(np.ndarray):
     def cpu(self) -> FakeTensor:
         return self
 
+    def data_ptr(self) -> int:
+        return self.ctypes.data
+
     def numpy(self) -> np.ndarray:
         return np.asarray(self)
 

@@ -11,7 +11,7 @@ import pytest
 from helpers.fake_cuda import FakeCuda, installed
 from numpy.typing import NDArray
 
-from ladder.backends import nvml, timing
+from ladder.backends import cuda, nvml, timing
 from ladder.backends.cuda import CudaBackend
 from ladder.backends.graphs import captured, kernels_of
 from ladder.backends.nvml import Sample
@@ -161,7 +161,9 @@ def test_the_card_is_watched_while_it_is_timed(backend: CudaBackend, monkeypatch
         asked.append(bus)
         return Card()
 
-    monkeypatch.setattr(nvml, "sensor_of", sensor)
+    for module in (nvml, cuda):
+        monkeypatch.setattr(module, "sensor_of", sensor)
+    monkeypatch.setattr(cuda, "_SETTLE_S", 0.01)
     rule = StopRule(min_samples=3, min_time_s=0.5, max_time_s=0.6)  # of the double's own clock
     found = backend.time(kernel(), *operands(), rule=rule)
     assert found is not None
@@ -172,7 +174,8 @@ def test_the_card_is_watched_while_it_is_timed(backend: CudaBackend, monkeypatch
     assert found.watched.remark == "SM clock held down by: power cap"
     with backend.prepared(kernel(), *operands()) as (enqueue, _):
         assert backend.reading(enqueue, seconds_each=0.1).limits == ("power cap",)
-    monkeypatch.setattr(nvml, "sensor_of", lambda _: None)
+    for module in (nvml, cuda):
+        monkeypatch.setattr(module, "sensor_of", lambda _: None)
     with backend.watching() as watch:
         pass
-    assert watch.result == Watched()
+    assert watch.result == backend.reading(enqueue, seconds_each=0.1) == Watched()

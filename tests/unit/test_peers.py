@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.fake_cuda import FakeCuda, Launch, installed, multiply
+from helpers.fake_cuda import FakeCuda, Launch, floats, installed, multiply
 from helpers.fake_torch import fake_torch, view_of
-from helpers.results import make_results
+from helpers.results import make_results, peer, unhappy_runs
 from helpers.tuned import entry
 
 from bench import peers
-from bench.cublas import library
+from bench.cublas import library, plain_name
 from ladder import catalog
 from ladder.backends import device_arrays, timing
-from ladder.backends.driver import Reading
 from ladder.errors import InputError
-from ladder.model import Shape
+from ladder.model import Shape, Watched
 from ladder.shapes import shape_class
 from ladder.store import Run, load, save
 from ladder.tuned import merge_tuned
 
 SIZE = "48x64x36"
 SHAPE = Shape.parse(SIZE)
+LOADED = Watched(samples=9, sm_clock_hz=1.755e9, sm_clock_low_hz=1.755e9, sm_clock_high_hz=1.755e9, power_w=666.0)
+
+
+KERNELS = {
+    "highest": "_ZN7cutlass7Kernel2I43cutlass_80_simt_sgemm_256x128_8x4_nn_align1EEvNT_6ParamsE",
+    "high": "sm90_xmma_gemm_tf32f32",
+}
+
+
+def named(name: str, work: Callable[[], None]) -> Callable[[], None]:
+    """As a node of a captured graph."""
+
+    def node() -> None:
+        work()
+
+    node.__name__ = name
+    return node
 
 
 @dataclass
@@ -55,11 +72,15 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(timing, "MAX_WARM_S", 0)
     monkeypatch.setattr(device_arrays, "_view", view_of)
     monkeypatch.setattr(device_arrays, "find_gpu", lambda: None)
-    monkeypatch.setitem(sys.modules, "cupy", None)
+    for name in ("cupy", "nvmath", "nvmath.bindings"):
+        monkeypatch.setitem(sys.modules, name, None)
     device_arrays._gpu.cache_clear()
     with installed() as cuda:
 
         def enqueued(precision: str) -> None:
+            if cuda.capturing is not None:
+                cuda.capturing.append(named(KERNELS[precision], lambda: enqueued(precision)))
+                return
             cuda.now_s += made.seconds(precision)
             made.order.append(precision)
 
@@ -84,7 +105,7 @@ def test_every_row_is_proved_timed_in_turn_and_written(
 ) -> None:
     if on_gpu:
         monkeypatch.setattr(peers, "CPU_FLOP", 0)
-    monkeypatch.setattr(peers.CudaBackend, "reading", lambda *_, **__: Reading(sm_clock_hz=1.755e9, power_w=666.0))
+    monkeypatch.setattr(peers.CudaBackend, "reading", lambda *_, **__: LOADED)
     path = tmp_path / "fast.json"
     words = ["--rung", "tiled_16", "--rung", "tiled_32", "--shape", SIZE, "--json", str(path)]
     assert peers.main(words) == 0
@@ -105,6 +126,14 @@ def test_every_row_is_proved_timed_in_turn_and_written(
             assert row.beside is not None
             assert row.beside.rung == "cublas_sgemm"
             assert row.speedup == pytest.approx(2e-3 / seconds)
+        assert row.time.method == "launches"
+        assert row.time_cold is not None
+        assert row.time_cold.median == pytest.approx(seconds)
+    names = {name: row.kernel for name, row in rows.items()}
+    assert names == {
+        "cublas_tf32": "sm90_xmma_gemm_tf32f32", "cublas_sgemm": "cutlass_80_simt_sgemm_256x128_8x4_nn_align1",
+        "tiled_16": None, "tiled_32": None,
+    }  # fmt: skip
     assert rows["tiled_16"].check == rows["tiled_32"].check  # the same bits, so the same checksum
     assert rows["tiled_16"].resources is not None
     assert rows["tiled_16"].source_sha256
@@ -199,6 +228,143 @@ def test_peers_alone_and_into_an_existing_file(world: World, tmp_path: Path) -> 
     assert [run.rung for run in after.runs[len(before.runs) :]] == ["cublas_tf32", "cublas_sgemm"]
     assert after.created == before.created
     assert peers.main(["--shape", SIZE]) == 0
+
+
+def test_without_shapes_the_peers_of_a_file_are_timed_at_its_own(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    save(make_results(48, timed=True, extra=(peer(64, 1e12), *unhappy_runs(32))), path)
+    assert peers.main(["--into", str(path)]) == 0
+    added = [run for run in load(path).runs if run.rung.startswith("cublas") and run.check is not None]
+    assert [(run.rung, run.shape.m) for run in added] == [
+        ("cublas_tf32", 48), ("cublas_sgemm", 48), ("cublas_tf32", 64), ("cublas_sgemm", 64),
+    ]  # fmt: skip
+    assert all(run.time is not None for run in added)
+
+
+def test_a_file_is_left_as_it_is_without_a_gpu_or_cublas(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "r.json"
+    save(make_results(48, timed=True), path)
+    before = path.read_bytes()
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert peers.main(["--into", str(path)]) == 0
+    assert "none added: none of nvmath-python, torch and cupy" in capsys.readouterr().err
+    monkeypatch.setattr("ladder.backends.gpu.find_gpu", lambda: "no NVIDIA driver")
+    assert peers.main(["--into", str(path)]) == 0
+    assert capsys.readouterr().err == "peers: none added: no NVIDIA driver\n"
+    assert path.read_bytes() == before
+    assert peers.main(["--shape", SIZE]) == 2
+
+
+def test_a_record_holds_every_row_that_is_done(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is killed half-way has lost nothing but the row under way."""
+    path = tmp_path / "fast.json"
+    kept: list[list[str]] = []
+    tell = peers._tell
+
+    def told(row: Run) -> None:
+        kept.append(list(rows_of(path)) if path.exists() else [])
+        tell(row)
+
+    monkeypatch.setattr(peers, "_tell", told)
+    assert peers.main(["--rung", "tiled_16", "--shape", SIZE, "--shape", "32x32x32", "--json", str(path)]) == 0
+    assert kept[:4] == [[], ["cublas_tf32"], ["cublas_tf32", "tiled_16"], ["cublas_tf32", "tiled_16", "cublas_sgemm"]]
+
+
+@pytest.mark.parametrize(
+    ("mangled", "plain"),
+    [
+        (
+            "_ZN7cutlass7Kernel2I43cutlass_80_simt_sgemm_256x128_8x4_nn_align1EEvNT_6ParamsE",
+            "cutlass_80_simt_sgemm_256x128_8x4_nn_align1",
+        ),
+        ("_ZN8cublasLt19splitKreduce_kernelILi32ELi16EifffLb0EEEvT_", "splitKreduce_kernel"),
+        (
+            "sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x16",
+            "sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x16",
+        ),
+        ("_Z99", "_Z99"),
+    ],
+)
+def test_kernels_have_plain_names(mangled: str, plain: str) -> None:
+    assert plain_name(mangled) == plain
+
+
+@pytest.fixture
+def nvmath(world: World, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """A double of the bindings of cuBLAS, column-major; the math mode and the sizes of each product."""
+    calls: list[tuple[int, ...]] = []
+    state: dict[str, Any] = {}
+
+    def sgemm(handle: int, ta: int, tb: int, m: int, n: int, k: int, *rest: int) -> None:
+        alpha, a, lda, b, ldb, beta, c, ldc = rest
+        assert (handle, ta, tb, lda, ldb, ldc) == (5, 0, 0, m, k, m)
+        assert (floats(alpha, 1)[0], floats(beta, 1)[0]) == (1, 0)
+        assert state["stream"] == 7
+        assert state["workspace"] == 32 * 2**20
+        left, right = floats(a, m * k).reshape(k, m), floats(b, k * n).reshape(n, k)
+        if world.cuda.capturing is None:
+            floats(c, m * n).reshape(n, m)[...] = right @ left
+        calls.append((state["mode"], m, n, k))
+        world.cuda.now_s += 2e-3
+
+    cublas: Any = ModuleType("nvmath.bindings.cublas")
+    vars(cublas).update(
+        create=lambda: 5, destroy=lambda _: state.clear(), sgemm=sgemm, cuBLASError=OSError,
+        set_stream=lambda _, stream: state.update(stream=stream), Operation=SimpleNamespace(N=0),
+        set_workspace=lambda _, at, size: state.update(workspace=size, at=at),
+        set_math_mode=lambda _, mode: state.update(mode=mode),
+        Math=SimpleNamespace(DEFAULT_MATH=0, TF32_TENSOR_OP_MATH=3),
+    )  # fmt: skip
+    bindings: Any = ModuleType("nvmath.bindings")
+    bindings.cublas = cublas
+    monkeypatch.setitem(sys.modules, "nvmath", ModuleType("nvmath"))
+    monkeypatch.setitem(sys.modules, "nvmath.bindings", bindings)
+    return calls
+
+
+@pytest.mark.parametrize("torch", [True, False])
+def test_nvmath_comes_first_with_torch_or_without(
+    torch: bool, world: World, nvmath: list[tuple[int, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not torch:
+        monkeypatch.setitem(sys.modules, "torch", None)
+    path = tmp_path / "fast.json"
+    assert peers.main(["--rung", "tiled_16", "--shape", SIZE, "--json", str(path)]) == 0
+    rows = rows_of(path)
+    assert list(rows) == ["cublas_tf32", "tiled_16", "cublas_sgemm"]
+    for row in rows.values():
+        assert row.check is not None
+        assert row.check.passed
+    assert rows["tiled_16"].speedup == pytest.approx(2)
+    # The transposes: N of the row-major product is cuBLAS's m.
+    assert set(nvmath) == {(0, 64, 48, 36), (3, 64, 48, 36)}
+    assert world.order.count("highest") == 0
+    gc.collect()
+    assert world.cuda.live == []
+
+
+def test_a_product_that_cublas_refuses_is_an_error_in_one_line(
+    world: World, nvmath: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError("CUBLAS_STATUS_INVALID_VALUE")
+
+    monkeypatch.setattr(sys.modules["nvmath.bindings"].cublas, "sgemm", refuse)
+    assert peers.main(["--shape", SIZE]) == 1
+    assert capsys.readouterr().err == f"peers: cuBLAS at {SIZE}: CUBLAS_STATUS_INVALID_VALUE\n"
+
+
+def test_without_the_library_of_cublas_torch_is_taken(
+    world: World, nvmath: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> int:
+        raise RuntimeError("libcublas is not found")
+
+    monkeypatch.setattr(sys.modules["nvmath.bindings"].cublas, "create", missing)
+    with library(peers.CudaBackend()) as lib:
+        assert lib.through == "torch"
 
 
 def test_tuned_parameters_of_the_class_are_taken_and_told(world: World, tmp_path: Path) -> None:
