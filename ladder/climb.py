@@ -103,9 +103,12 @@ def climb(
             row = replace(row, check=checking.prove(backend, kernel, shape, repeat=repeat, seen=wanted))
             if row.failed:
                 return row
-            traffic = outcomes[0].traffic if outcomes else traffic
+            if outcomes:
+                traffic = outcomes[0].traffic
+                row = replace(row, activity=outcomes[0].activity)
         elif count and traffic is None:
-            traffic = backend.run(kernel, *_operands(shape), count=True).traffic
+            outcome = backend.run(kernel, *_operands(shape), count=True)
+            traffic, row = outcome.traffic, replace(row, activity=outcome.activity)
         row = replace(row, traffic=traffic, resources=resources)
         if time:
             row = _timed(row, backend, kernel, shape)

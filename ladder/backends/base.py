@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ladder.model import Device, Resources, Shape, Timing, Traffic
+from ladder.model import Activity, Device, Resources, Shape, Timing, Traffic
 from ladder.nvrtc import Compiled
 
 __all__ = ["Backend", "Engine", "Outcome"]
@@ -27,11 +27,13 @@ class Outcome:
         c: (M, N) float32, C-contiguous.
         damage: what the kernel overwrote outside C (a canary, A or B), None when all is intact.
         traffic: exact counts of this very run when it was asked for and the backend can, else None.
+        activity: the FP32 instructions of this very run, under the same condition.
     """
 
     c: F32
     damage: str | None = None
     traffic: Traffic | None = None
+    activity: Activity | None = None
 
 
 class Backend(Protocol):

@@ -148,7 +148,8 @@ class EmulatedBackend:
                 caches.end_launch()
         traffic = None if counters is None else counters.traffic()
         damage = _damage(buffers[0], a) or _damage(buffers[1], b)
-        return Outcome(c=buffers[2].matrix.copy(), damage=damage, traffic=traffic)
+        activity = None if counters is None else counters.activity()
+        return Outcome(c=buffers[2].matrix.copy(), damage=damage, traffic=traffic, activity=activity)
 
     def replay(self, kernel: Compiled, shape: Shape) -> Traffic:
         """Traffic of a product too large to execute, from a few of its threadblocks (:mod:`ladder.ptx.replay`).

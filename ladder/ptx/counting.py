@@ -25,12 +25,13 @@ from ladder.memory import (
 from ladder.memory.caches import CacheModel, Caches, Touched
 from ladder.memory.copies import copy_wavefronts_batch
 from ladder.memory.pipe import BARRIER_WAVEFRONTS, COPY_GROUP_WAVEFRONTS, IDLE_WAVEFRONTS
-from ladder.model import Level, Quantity, Traffic
+from ladder.model import Activity, Level, Quantity, Traffic
 from ladder.ptx.fetching import fetch_wavefronts
 from ladder.ptx.lanes import Group, Split, groups, rows_of_warps, split
 from ladder.ptx.memory import Buffer
 from ladder.ptx.site import Site
 from ladder.ptx.touched import PairSet
+from ladder.ptx.work import Fp32
 
 __all__ = ["Counters"]
 
@@ -47,6 +48,8 @@ class Counters:
     Attributes:
         barriers: that threadblocks have passed.
         copy_groups: that warps have committed.
+        fp32: FADD, FMUL and FFMA instructions times the lanes that executed them.
+        fp32_known: False when a predicate decided which lanes those were.
         global_loads: requests among ``global_requests`` that are loads to registers; the others that are stores are
             ``global_stores``.
         idle_wavefronts: what the machine code adds; whoever has it adds them.
@@ -63,6 +66,8 @@ class Counters:
         self.fetch_wavefronts = 0
         self.barriers = 0
         self.copy_groups = 0
+        self.fp32 = [0, 0, 0]
+        self.fp32_known = True
         self.global_loads = self.global_stores = 0
         self.idle_wavefronts = 0
         self.caches = caches
@@ -86,6 +91,11 @@ class Counters:
         reads, updates, writes = (self._pairs(kind) for kind in ("ld", "red", "st"))
         self.caches.blocks(self._numbers, reads=reads, updates=updates, writes=writes)
         self._touched = {}
+
+    def execute(self, fp32: Fp32 | None, lanes: int) -> None:
+        """Some lanes ran through a basic block that has these FP32 instructions."""
+        if fp32 is not None and any(fp32):
+            self.fp32 = [total + lanes * count for total, count in zip(self.fp32, fp32, strict=True)]
 
     def _pairs(self, kind: str) -> Touched:
         """The (block, sector) pairs of one kind of access, sorted by block."""
@@ -316,6 +326,11 @@ class Counters:
             self._known.clear()
             self._sectors_of.clear()
         self._known[key] = found
+
+    def activity(self) -> Activity | None:
+        """The FP32 instructions so far; None when they are not known."""
+        fadd, fmul, ffma = self.fp32
+        return Activity(origin="emulated", fadd=fadd, fmul=fmul, ffma=ffma) if self.fp32_known else None
 
     def traffic(self) -> Traffic:
         """The traffic so far; L2 and DRAM only with a cache model, and labelled modelled."""

@@ -6,6 +6,7 @@ parks a group until every live lane of its threadblock has come (lanes that have
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -105,6 +106,7 @@ class Machine:
                     counters=self.counters,
                 )
                 if self.counters is not None:
+                    self.counters.fp32_known &= self.program.fp32_known
                     self.counters.enter(batch.threads, batch.numbers)
                 _Run(batch, self.step_limit).to_the_end(self._agents(batch.threads))
                 if self.counters is not None:
@@ -156,6 +158,9 @@ class _Run:
                 continue
             code = self.code[index]
             self._count_steps(code)
+            if self.batch.counters is not None:
+                lanes = math.prod(self.shape) if mask is None else int(np.broadcast_to(mask, self.shape).sum())
+                self.batch.counters.execute(code.fp32, lanes)
             if mask is None:
                 code.run(self.batch, self.batch.registers)
             else:

@@ -23,6 +23,7 @@ from ladder.ptx.opcodes import emit
 from ladder.ptx.opcodes_warp import COLLECTIVES
 from ladder.ptx.site import DTYPE, LOCAL_BASE, Site
 from ladder.ptx.syntax import Function, Instruction, Symbol, destinations, registers_of, sources
+from ladder.ptx.work import Fp32, fp32_of
 
 __all__ = ["Block", "Program", "build"]
 
@@ -39,7 +40,8 @@ class Block:
     ``end`` is ``"fall"``, ``"bra"``, ``"ret"`` or ``"bar"``; ``guard`` the slot of the branch's predicate and whether
     it is negated; ``live_in`` a bit per slot that may be read from here on; ``leads_to`` a bit per block that lanes
     cannot miss on their way from here to the end. ``collective`` says that lanes of a warp had better run it together,
-    ``leaves`` that it does nothing but end.
+    ``leaves`` that it does nothing but end. ``fp32`` is how many FP32 instructions each of its lanes executes, None
+    when that depends on a predicate.
     """
 
     start: int
@@ -52,6 +54,7 @@ class Block:
     leads_to: int = 0
     collective: bool = False
     leaves: bool = False
+    fp32: Fp32 | None = (0, 0, 0)
     run: Callable[[Any, list[Any]], None] = field(default=lambda _m, _r: None)
     run_masked: Callable[[Any, list[Any], Any], None] = field(default=lambda _m, _r, _k: None)
 
@@ -75,6 +78,11 @@ class Program:
     local_bytes: int
     named_barriers: bool
     partial_syncs: bool
+
+    @property
+    def fp32_known(self) -> bool:
+        """Whether no FP32 instruction has a predicate, so that counting lanes counts all of them."""
+        return all(block.fp32 is not None for block in self.blocks)
 
 
 def build(function: Function) -> Program:
@@ -137,7 +145,10 @@ def _split(function: Function) -> tuple[list[Block], dict[int, int]]:
         if instruction.parts[0] in BRANCHES or barrier_kind(instruction) in WAITING:
             leaders.add(i + 1)
     starts = sorted(s for s in leaders if s < len(code))
-    blocks = [Block(start=s, instructions=code[s:e]) for s, e in zip(starts, [*starts[1:], len(code)], strict=True)]
+    blocks = [
+        Block(start=s, instructions=code[s:e], fp32=fp32_of(code[s:e]))
+        for s, e in zip(starts, [*starts[1:], len(code)], strict=True)
+    ]
     return blocks, {block.start: index for index, block in enumerate(blocks)}
 
 

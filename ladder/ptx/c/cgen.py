@@ -107,10 +107,11 @@ class _Translation:
         self.tables.texts.append(array("struct segment", name, rows))
         shape = f"{len(rows)}, {len(code.instructions)}, {_ENDS[code.end]}"
         leads = f"leads[{index}]" if self.collective else "0"
+        fp32 = ", ".join(map(str, code.fp32 or (0, 0, 0)))
         rest = (
             f"{int(code.guard is not None)}, {max(code.target, 0)}, {int(code.leaves)}, {int(code.collective)}, {leads}"
         )
-        return f"{{{name}, {shape}, {rest}}}"
+        return f"{{{name}, {shape}, {rest}, {{{fp32}}}}}"
 
     def _leads(self) -> list[str]:
         """The table of where basic blocks lead to, in kernels whose warps wait for their lanes."""

@@ -84,6 +84,7 @@ class _Totals(ctypes.Structure):
         ("shared_requests", _I64 * 2),
         *((name, _I64) for name in _MORE_TOTALS),
         ("thread_instructions", _I64),
+        ("fp32", _I64 * 3),
         ("endless_block", _I32),
     )
 
@@ -260,6 +261,8 @@ class CMachine:
             return
         for name in (*_TOTALS, *_MORE_TOTALS):
             setattr(self.counters, name, getattr(self.counters, name) + getattr(totals, name))
+        self.counters.fp32_known &= self.kernel.program.fp32_known
+        self.counters.execute((totals.fp32[0], totals.fp32[1], totals.fp32[2]), 1)
         for position, kind in enumerate(("ld", "st")):
             self.counters.shared_wavefronts[kind] += totals.shared_wavefronts[position]
             self.counters.shared_requests[kind] += totals.shared_requests[position]

@@ -17,6 +17,7 @@
 #define EXPORTED __attribute__((visibility("default")))
 #define WARP 32
 #define LOCAL_BASE (1u << 24)
+#define FP32 3
 #define SUSPECT (-1) /* what a function returns when a lane may have done something undefined */
 
 enum space { GLOBAL, SHARED, LOCAL, GENERIC };
@@ -109,6 +110,7 @@ struct block {
     int32_t leaves;           /* it does nothing but end */
     int32_t collective;       /* lanes of a warp had better run it together */
     const uint64_t *leads_to; /* a bit for each basic block that lanes cannot miss on their way from here to the end */
+    int32_t fp32[FP32];       /* FADD, FMUL and FFMA instructions in it */
 };
 
 struct kernel {

@@ -13,7 +13,7 @@ struct totals {
     int64_t asked_bytes, read_sectors, write_sectors, global_wavefronts, global_requests;
     int64_t shared_wavefronts[2], shared_requests[2]; /* loads, all others */
     int64_t fetch_wavefronts, barriers, copy_groups, global_loads, global_stores;
-    int64_t thread_instructions;
+    int64_t thread_instructions, fp32[FP32];
     int32_t endless_block; /* the basic block in which the step limit was passed */
 };
 

@@ -69,6 +69,7 @@ static int32_t run_to_barrier(struct run *r, int64_t *steps)
         const int32_t count = count_active(r);
         const uint16_t *const who = list_active(r, count);
         r->totals.thread_instructions += (int64_t)b->instructions * count;
+        for (int32_t i = 0; i < FP32; ++i) r->totals.fp32[i] += (int64_t)b->fp32[i] * count;
         int32_t taken = 0;
         for (int32_t i = 0; i < b->segment_count; ++i)
             if ((taken = run_segment(r, b->segments + i, who, count)) < 0) return SUSPECT;
