@@ -11,7 +11,6 @@ A stage that fails or overruns its time is reported and the next one goes on. Ev
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import os
 import signal
@@ -185,27 +184,9 @@ def sanity(out: Path) -> int:
 
 
 def ceilings(out: Path) -> int:
-    """Measure the roofs; every trial goes to the file."""
-    from ladder.backends.gpu import Gpu
-    from ladder.ceilings import measure_ceilings
-
-    gpu = Gpu()
-    measured = measure_ceilings(gpu, progress=print)
-    roofs = measured.roofs
-    record = {
-        "device": dataclasses.asdict(gpu.device),
-        "roofs": {**roofs.bytes_per_s, **roofs.flop_per_s},
-        "notes": dict(roofs.note),
-        "readings": {roof: dataclasses.asdict(reading) for roof, reading in measured.readings.items()},
-        "trials": [dataclasses.asdict(trial) for trial in measured.trials],
-    }
-    _write(out / "ceilings.json", record)
-    for roof in ("dram", "l2", "sm", "fp32"):
-        best = sorted((t for t in measured.trials if t.roof == roof), key=lambda t: -t.rate)[:4]
-        for trial in best:
-            size = "" if trial.footprint_bytes is None else f", {trial.footprint_bytes / 2**20:.1f} MiB"
-            print(f"  {roof:<5} {trial.rate / 1e12:8.3f}  {trial.config}{size}")
-    return 0
+    """Measure the roofs anew, with what counters see of them; every trial goes to the file."""
+    command = [sys.executable, "-m", "ladder", "ceilings", "--fresh", "--json", str(out / "ceilings.json")]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
 def counts(out: Path) -> int:

@@ -12,6 +12,7 @@ import typer
 import ladder
 from ladder import catalog
 from ladder.cli import commands, tables
+from ladder.cli.ceilings import ceilings
 from ladder.cli.compare import compare
 from ladder.cli.console import say, show
 from ladder.cli.diff import diff
@@ -186,7 +187,7 @@ def doctor() -> None:
     raise typer.Exit(commands.examine())
 
 
-for command in (new, explain, diff, compare):
+for command in (ceilings, new, explain, diff, compare):
     app.command()(command)
 
 

@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 from ladder import catalog, nvrtc, profiles
 from ladder.backends import Engine, open_backend
 from ladder.backends.cuda import CudaBackend, find_gpu
-from ladder.ceilings import Ceilings, measure_ceilings
+from ladder.ceilings import Ceilings, finding_text, todays_ceilings
 from ladder.cli.console import say
 from ladder.errors import BackendError, DriverMissingError, InputError, StoreError
 from ladder.model import Device, Roofs, Rung, Shape
@@ -25,7 +25,17 @@ from ladder.profiles import Profile
 from ladder.ptx.c import EngineUnavailableError, find_compiler, runtime
 from ladder.workers import Finished, default_workers, run_jobs
 
-__all__ = ["DEFAULT_PROFILE", "DEFAULT_SHAPE", "Job", "Limits", "Session", "ensure_writable", "prepare"]
+__all__ = [
+    "DEFAULT_PROFILE",
+    "DEFAULT_SHAPE",
+    "Job",
+    "Limits",
+    "Session",
+    "ensure_writable",
+    "measure_here",
+    "measured_when",
+    "prepare",
+]
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -202,16 +212,26 @@ def _describe(backend: str, profile: Profile) -> Callable[[None], Device]:
 
 def _measured(device: Device, roofs: Roofs, source: str) -> tuple[Device, Roofs, str]:
     """The GPU with the clock and the power that FP32 work gives it, and its own roofs; what is given if that fails."""
-    (end,) = run_jobs([None], _measure, one_thread=False)
+    (end,) = run_jobs([None], measure_here, one_thread=False)
     if end.result is None:
         return device, roofs, f"{source}; they could not be measured: {end.failure}"
-    busy = end.result.readings["fp32"]
-    device = replace(device, sm_clock_hz=busy.sm_clock_hz or device.sm_clock_hz, power_w=busy.power_w)
-    return device, end.result.roofs, "measured just now"
+    _, found = end.result
+    busy = found["fp32"].best
+    clock = busy.watched.sm_clock_hz or busy.clock_hz or device.sm_clock_hz
+    device = replace(device, sm_clock_hz=clock, power_w=busy.watched.power_w)
+    doubts = "".join(f"; the {each.roof} roof is not as meant, {finding_text(each)}" for each in found.failed)
+    return device, found.roofs, f"{measured_when(found)}{doubts}"
 
 
-def _measure() -> Callable[[None], Ceilings]:
-    return lambda _: measure_ceilings(CudaBackend().gpu)
+def measured_when(found: Ceilings) -> str:
+    """Such as ``"measured today at 09:15 UTC"``."""
+    day, _, time = found.created.removesuffix("Z").partition("T")
+    return f"measured {'today' if day == now()[:10] else f'on {day}'} at {time[:5]} UTC"
+
+
+def measure_here(*, fresh: bool = False) -> Callable[[None], tuple[str, Ceilings]]:
+    """What a child process runs: today's roofs of the GPU, or new ones, with the key that they are kept under."""
+    return lambda _: todays_ceilings(CudaBackend().gpu, fresh=fresh)
 
 
 def ensure_writable(path: Path, option: str) -> None:

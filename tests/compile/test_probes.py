@@ -9,6 +9,7 @@ from helpers.sass import opcodes
 
 from ladder.backends.gpu import probe
 from ladder.nvrtc import Compiled, compile_rung
+from ladder.sass import disassemble, hottest_loop, kernels
 
 ARCHS = ("sm_75", "sm_80", "sm_90")
 REGISTERS_PER_SM = 65536
@@ -74,6 +75,35 @@ def test_copies_are_16_bytes_wide_with_all_loads_in_flight(arch: str, unroll: in
     assert count(kernel, "LDG", "128") == count(kernel, "STG", "128") == unroll
     order = [op.split(".")[0] for op in opcodes(kernel.cubin) if op.startswith(("LDG", "STG"))]
     assert order == ["LDG", "STG"]
+
+
+@pytest.mark.parametrize("bf16", [0, 1])
+@pytest.mark.parametrize(("rows", "cols", "block"), [(2, 4, 256), (4, 4, 256), (4, 8, 128)])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
+def test_products_of_a_warp_stand_back_to_back(arch: str, rows: int, cols: int, block: int, bf16: int) -> None:
+    kernel = made("tensor_mma", "tensor_mma", arch, block=block, NUM_THREADS=block, BF16=bf16, ROWS=rows, COLS=cols)
+    products = count(kernel, "HMMA", "16816" if bf16 else "1688")
+    assert products >= rows * cols
+    assert products % (rows * cols) == 0
+    assert count(kernel, "LDL") == 0
+
+
+@pytest.mark.parametrize("bf16", [0, 1])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_products_of_a_warpgroup_keep_their_sums_where_they_are(groups: int, bf16: int) -> None:
+    kernel = made(
+        "tensor_wgmma", "tensor_wgmma", "sm_90a", block=128 * groups, NUM_THREADS=128 * groups, BF16=bf16, STAGES=2
+    )
+    code = kernels(disassemble(kernel.cubin))[kernel.lowered_name]
+    loop = hottest_loop(code)
+    products = [each for each in loop if each.name == "HGMMA"]
+    assert len(products) % 8 == 0
+    # One set of 128 registers: what is added to is what comes out, and nothing else writes there.
+    assert len({each.operands[0] for each in products}) == 1
+    assert all(each.operands[0] == each.operands[2] for each in products)
+    first = int(products[0].operands[0].removeprefix("R"))
+    sums = {f"R{i}" for i in range(first, first + 128)}
+    assert not {each.operands[0] for each in loop if each.name != "HGMMA" and each.operands} & sums
 
 
 def test_the_hold_reads_the_timer_in_a_loop(arch: str) -> None:

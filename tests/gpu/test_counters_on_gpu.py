@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from helpers.on_gpu import backend, compiled
+from helpers.on_gpu import compiled
 
 from ladder.backends.emulated import EmulatedBackend
 from ladder.catalog import find
-from ladder.ceilings import Ceilings, measure_ceilings
 from ladder.check import inputs
 from ladder.counters import count_with_ncu, ncu_status
 from ladder.laws import predict
@@ -58,24 +57,3 @@ def test_counters_see_compulsory_dram_traffic_cold_and_less_warm() -> None:
     operands = 2 * 4 * 256 * 256
     assert operands * 0.95 < cold < operands * 3
     assert warm < cold / 2
-
-
-@cache
-def measured() -> Ceilings:
-    return measure_ceilings(backend().gpu)
-
-
-def test_roofs_are_in_the_order_of_the_hierarchy() -> None:
-    roofs = measured().roofs
-    assert roofs.bytes_per_s["dram"] < roofs.bytes_per_s["l2"] < roofs.bytes_per_s["sm"]
-
-
-def test_no_roof_is_above_what_the_clock_allows() -> None:
-    device, found = backend().device, measured()
-    # Bytes or FLOP a clock and SM: 32 banks of 4 bytes, 128 FMA units, and the port from L2.
-    per_clock = {"sm": 128, "fp32": 256, "l2": 64}
-    assert device.sm_clock_hz is not None
-    for trial in found.trials:
-        if trial.roof in per_clock and trial.counts:
-            assert trial.rate <= 1.005 * per_clock[trial.roof] * device.sm_count * device.sm_clock_hz, trial
-    assert found.roofs.bytes_per_s["sm"] > 0.9 * 128 * device.sm_count * device.sm_clock_hz

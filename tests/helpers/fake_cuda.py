@@ -182,6 +182,7 @@ class FakeCuda:
         class Device:
             def __init__(self, device_id: int) -> None:
                 self.device_id, self.name, self.compute_capability = device_id, "Fake GPU", (9, 0)
+                self.uuid = "fake-uuid"
                 self.properties = SimpleNamespace(
                     multiprocessor_count=4, l2_cache_size=2**20, max_shared_memory_per_multiprocessor=228 * 1024,
                     max_registers_per_multiprocessor=65536, max_threads_per_multiprocessor=2048,

@@ -92,7 +92,7 @@ def test_a_gpus_roofs_are_measured_unless_a_profile_is_given(monkeypatch: pytest
 
 
 def test_roofs_that_cannot_be_measured_are_those_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "_measure", tasks.start_and_fail)
+    monkeypatch.setattr(session, "measure_here", tasks.start_and_fail)
     device, roofs, source = session._measured(GPU, H200.roofs, "known")
     assert (device, roofs) == (GPU, H200.roofs)
     assert source == "known; they could not be measured: the launch failed"
