@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +66,37 @@ def test_peers_are_timed_in_turn_and_errors_written(torch: Any, tmp_path: Path) 
         assert row.check.passed
         assert row.flop_per_s is not None
         assert 1e11 < row.flop_per_s < 1e15
+        assert row.time is not None
+        assert row.time.method == "graph"
+        assert row.cold_over_warm is not None
+        assert (row.kernel is None) == (row.kind == "rung")
+    assert "gemm" in (rows["cublas_sgemm"].kernel or "")
+    assert rows["cublas_sgemm"].kernel != rows["cublas_tf32"].kernel
     assert rows["register_tile"].speedup is not None
     found = {(row["name"], row["data"]): row for row in json.loads(errors.read_text())["rows"]}
     assert found["cublas_sgemm", "normal"]["normwise"] < 1e-6
     assert 1e-5 < found["cublas_tf32", "normal"]["normwise"] < 1e-3
+
+
+@pytest.mark.parametrize("package", ["nvmath", "torch", "cupy"])
+def test_cublas_through_each_package_is_right_and_can_be_captured(
+    package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    order = ["nvmath", "torch", "cupy"]
+    pytest.importorskip(package)
+    for other in order[: order.index(package)]:
+        monkeypatch.setitem(sys.modules, other, None)
+        monkeypatch.setitem(sys.modules, f"{other}.bindings", None)
+    path = tmp_path / "r.json"
+    begun = time.perf_counter()
+    assert peers.main(["--shape", SIZE, "--json", str(path)]) == 0
+    assert time.perf_counter() - begun < 20
+    rows = {run.rung: run for run in load(path).runs}
+    assert set(rows) == ({"cublas_sgemm"} if package == "cupy" else {"cublas_sgemm", "cublas_tf32"})
+    for row in rows.values():
+        assert row.check is not None
+        assert row.check.passed
+        assert row.kernel
 
 
 TUNABLE = """
