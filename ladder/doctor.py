@@ -15,6 +15,7 @@ from typing import Literal
 from ladder import nvrtc
 from ladder.backends.cuda import CudaBackend, find_gpu
 from ladder.counters import ncu
+from ladder.counters.surroundings import MIG_FIX, look_around, mig_instances, permission_fix
 from ladder.errors import LadderError
 from ladder.model import Rung
 from ladder.ptx.c import EngineUnavailableError, find_compiler, runtime
@@ -69,8 +70,11 @@ def examine() -> tuple[Finding, ...]:
         _compiles,
         _engine,
         _cache,
+        _system,
         _gpu,
+        _mig,
         _ncu,
+        _permission,
     )
     return tuple(look() for look in looks)
 
@@ -139,6 +143,10 @@ def _cache() -> Finding:
     return Finding(name="compiler cache", status="ok", found=found)
 
 
+def _system() -> Finding:
+    return Finding(name="system", status="ok", found=f"{platform.system()}, {look_around().words}")
+
+
 def _gpu() -> Finding:
     reason = find_gpu()
     if reason is not None:
@@ -152,12 +160,35 @@ def _gpu() -> Finding:
     return Finding(name="GPU", status="ok", found=f"{device.name}, {device.arch}, driver {device.driver}")
 
 
+def _mig() -> Finding:
+    devices = mig_instances()
+    if devices is None:
+        return Finding(name="MIG", status="ok", found="off, or no GPU that has it")
+    return Finding(name="MIG", status="absent", found=f"on ({devices}): some counters may be out of reach", fix=MIG_FIX)
+
+
 def _ncu() -> Finding:
     path = ncu.find()
-    reason = ncu.why_missing() or ncu.why_forbidden()
-    if path is None or reason is not None:
-        found = "not found" if path is None else f"may not read counters ({path})"
-        return Finding(name="ncu", status="absent", found=found, fix=reason)
-    answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=30)
+    if path is None:
+        return Finding(name="ncu", status="absent", found="not found", fix=ncu.why_missing())
+    try:
+        answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=30)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        fix = "install Nsight Compute again: https://developer.nvidia.com/nsight-compute"
+        return Finding(name="ncu", status="absent", found=f"{path} does not start: {error}", fix=fix)
     last = (answer.stdout.strip().splitlines() or ["no answer"])[-1]
     return Finding(name="ncu", status="ok", found=f"{last} ({path})")
+
+
+def _permission() -> Finding:
+    """Whether this process may read hardware counters, as far as files tell; ncu has the last word."""
+    reason = ncu.why_forbidden()
+    if reason is not None:
+        return Finding(name="counters", status="absent", found="kept for administrators by the driver", fix=reason)
+    if look_around().wsl:
+        found = f"Windows decides; if ncu says ERR_NVGPUCTRPERM: {permission_fix()}"
+    elif ncu.restricted() is None:
+        found = "no driver here that would keep them from anybody"
+    else:
+        found = "this process may read them"
+    return Finding(name="counters", status="ok", found=found)

@@ -19,7 +19,20 @@ import ladder
 from ladder.counters.surroundings import MIG_FIX, permission_fix
 from ladder.errors import BackendError
 
-__all__ = ["Row", "parse", "profile", "why_forbidden", "why_missing", "write_csv"]
+__all__ = [
+    "Row",
+    "command",
+    "environment",
+    "find",
+    "parse",
+    "problem_in",
+    "profile",
+    "read",
+    "restricted",
+    "why_forbidden",
+    "why_missing",
+    "write_csv",
+]
 
 _KNOWN = (
     (
@@ -83,15 +96,24 @@ def why_missing() -> str | None:
     )
 
 
+def restricted(params: Path = _PARAMS) -> bool | None:
+    """Whether the driver keeps its counters for administrators; None when no driver says so or not."""
+    try:
+        said = params.read_text(encoding="utf-8", errors="replace")
+    except OSError:  # not Linux, or no driver: ncu itself will say
+        return None
+    found = re.search(r"^RmProfilingAdminOnly:\s*(\d+)\s*$", said, re.MULTILINE)
+    return None if found is None else found[1] != "0"
+
+
 def why_forbidden(params: Path = _PARAMS, status: Path = _STATUS) -> str | None:
     """The fix when the driver keeps its counters for administrators and this process is none, else None."""
     try:
-        said, held_by = (path.read_text(encoding="utf-8", errors="replace") for path in (params, status))
-    except OSError:  # not Linux, or no driver: ncu itself will say
+        held_by = status.read_text(encoding="utf-8", errors="replace")
+    except OSError:
         return None
-    restricted = re.search(r"^RmProfilingAdminOnly:\s*1\s*$", said, re.MULTILINE)
     capabilities = re.search(r"^CapEff:\s*([0-9a-fA-F]+)\s*$", held_by, re.MULTILINE)
-    if not restricted or not capabilities:
+    if not restricted(params) or not capabilities:
         return None
     held = int(capabilities[1], 16)
     if held >> _CAP_SYS_ADMIN & 1 or held >> _CAP_PERFMON & 1:

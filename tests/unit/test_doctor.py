@@ -10,6 +10,7 @@ import pytest
 
 from ladder import doctor
 from ladder.backends import cuda
+from ladder.counters.surroundings import Surroundings, permission_fix
 from ladder.doctor import Finding, examine, works
 from ladder.errors import BackendError, CompileError, NvrtcMissingError
 from ladder.ptx.c import EngineUnavailableError
@@ -34,8 +35,11 @@ def test_everything_that_emulation_needs_is_here() -> None:
         "a kernel",
         "C engine",
         "compiler cache",
+        "system",
         "GPU",
+        "MIG",
         "ncu",
+        "counters",
     ]
     assert f"numpy {version('numpy')}" in found("packages").found
     assert "libnvrtc" in found("NVRTC").found or "nvrtc" in found("NVRTC").found
@@ -126,12 +130,44 @@ def test_ncu_is_asked_for_its_version(monkeypatch: pytest.MonkeyPatch, tmp_path:
     tool.write_text("#!/bin/sh\necho 'NVIDIA (R) Nsight Compute'\necho 'Version 2025.3.1.0'\n", encoding="utf-8")
     tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(doctor.ncu, "find", lambda: str(tool))
-    monkeypatch.setattr(doctor.ncu, "why_forbidden", lambda: None)
     assert found("ncu") == Finding(name="ncu", status="ok", found=f"Version 2025.3.1.0 ({tool})")
+    tool.write_text("no program", encoding="utf-8")
+    broken = found("ncu")
+    assert broken.status == "absent"
+    assert "does not start" in broken.found
+    assert broken.fix is not None
+
+
+def test_counters_that_the_driver_keeps_for_administrators(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.ncu, "why_forbidden", lambda: "run as root")
-    assert found("ncu") == Finding(
-        name="ncu", status="absent", found=f"may not read counters ({tool})", fix="run as root"
+    finding = found("counters")
+    assert finding == Finding(
+        name="counters", status="absent", found="kept for administrators by the driver", fix="run as root"
     )
+    monkeypatch.setattr(doctor.ncu, "why_forbidden", lambda: None)
+    monkeypatch.setattr(doctor.ncu, "restricted", lambda: False)
+    assert found("counters").found == "this process may read them"
+
+
+def test_under_wsl_windows_decides_about_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "look_around", lambda: Surroundings(wsl=True))
+    monkeypatch.setattr(doctor, "permission_fix", lambda: permission_fix(Surroundings(wsl=True)))
+    monkeypatch.setattr(doctor.ncu, "why_forbidden", lambda: None)
+    finding = found("counters")
+    assert finding.status == "ok"
+    assert "NVIDIA Control Panel" in finding.found
+    assert found("system").found.endswith("WSL")
+
+
+def test_mig_is_found_and_told_how_to_live_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "mig_instances", lambda: "1g.18gb, 1g.18gb")
+    finding = found("MIG")
+    assert finding.status == "absent"
+    assert "1g.18gb" in finding.found
+    assert finding.fix is not None
+    assert "nvidia-smi -mig 0" in finding.fix
+    monkeypatch.setattr(doctor, "mig_instances", lambda: None)
+    assert found("MIG").status == "ok"
 
 
 def test_without_ncu(monkeypatch: pytest.MonkeyPatch) -> None:
