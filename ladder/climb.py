@@ -21,7 +21,7 @@ from ladder.laws import predict
 from ladder.model import Device, Precision, Resources, Roofs, Rung, Shape, Traffic, Watched
 from ladder.nvrtc import Compiled, compile_rung
 from ladder.profiles import Profile
-from ladder.roofline import pipe_of, place
+from ladder.roofline import PRODUCTS, pipe_of, place
 from ladder.store import Run
 
 __all__ = ["Climber", "Searched", "Searcher", "blank", "climb", "placed", "why_skipped"]
@@ -141,7 +141,8 @@ def placed(row: Run, roofs: Roofs, precision: Precision = "fp32") -> Run:
     bound = pipe is not None or any(roofs.bandwidth(level) is not None for level in row.intensity)
     if row.shape.flop == 0 or not row.intensity or not bound:
         return row
-    return replace(row, placement=place(row.intensity, roofs, flop_per_s=row.flop_per_s, pipe=pipe))
+    found = place(row.intensity, roofs, flop_per_s=row.flop_per_s, pipe=pipe, products=PRODUCTS[precision])
+    return replace(row, placement=found)
 
 
 @lru_cache(maxsize=1)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from ladder.model import Level, Placement, Precision, Roofs
 
-__all__ = ["MOSTLY_SHARED", "ROOFED_LEVELS", "pipe_level", "pipe_of", "place", "ridge"]
+__all__ = ["MOSTLY_SHARED", "PRODUCTS", "ROOFED_LEVELS", "pipe_level", "pipe_of", "place", "ridge"]
 
 ROOFED_LEVELS: tuple[Level, ...] = ("dram", "l2", "sm", "shared")
 """Levels that have a roof, outermost first. ``asked`` and ``l1`` are intensities without a bandwidth of their own: the
@@ -23,8 +23,19 @@ MOSTLY_SHARED = 0.5
 """Share of the data pipe's wavefronts from which the pipe's roof is called ``shared`` rather than ``sm``."""
 
 
+PRODUCTS: dict[Precision, int] = {"fp32": 1, "tf32": 1, "fp32_split": 3}
+"""Products of the pipe that one product of the kernel takes. From operands split in two, float32's accuracy takes three
+of TF32: high with high, high with low, low with high (Ootomo and Yokota, IJHPCA 36, 2022). Six of BF16, which tensor
+cores multiply twice as fast, take as long, and nine longer: no split gets by with less of the TF32 pipe's time."""
+
+
 def place(
-    intensity: Mapping[Level, float], roofs: Roofs, *, flop_per_s: float | None = None, pipe: str | None = "fp32"
+    intensity: Mapping[Level, float],
+    roofs: Roofs,
+    *,
+    flop_per_s: float | None = None,
+    pipe: str | None = "fp32",
+    products: int = 1,
 ) -> Placement:
     """Bound a kernel at every level and name the one that binds.
 
@@ -41,6 +52,7 @@ def place(
         flop_per_s: the measured rate, if there is one.
         pipe: which of ``roofs.flop_per_s`` the arithmetic runs on (:func:`pipe_of`); None where its peak is not known,
             so that the levels alone bound the kernel.
+        products: how many products of that pipe each of the kernel's takes (:data:`PRODUCTS`): its peak is that part.
 
     Raises:
         ValueError: an intensity or rate is negative or not finite, ``roofs`` has no such pipe, or nothing is bound.
@@ -57,7 +69,7 @@ def place(
         if level in intensity and bandwidth is not None:
             bounds[level] = intensity[level] * bandwidth
     if pipe is not None:
-        bounds[pipe] = roofs.flop_per_s[pipe]
+        bounds[pipe] = roofs.flop_per_s[pipe] / products
     if not bounds:
         raise ValueError(f"no roof above {', '.join(intensity) or 'nothing'}: give a pipe, or a level that has one")
 
@@ -72,13 +84,9 @@ def place(
 
 
 def pipe_of(precision: Precision, roofs: Roofs) -> str | None:
-    """The pipe whose peak bounds a kernel of ``precision``; None where ``roofs`` do not know it.
-
-    What splitting an operand leaves of the tensor cores' peak depends on into how many parts, and of which type: such
-    a kernel has no pipe here.
-    """
-    pipes: dict[Precision, str] = {"fp32": "fp32", "tf32": "tf32"}
-    pipe = pipes.get(precision)
+    """The pipe whose peak, over :data:`PRODUCTS`, bounds a kernel of ``precision``; None if ``roofs`` lack it."""
+    pipes: dict[Precision, str] = {"fp32": "fp32", "tf32": "tf32", "fp32_split": "tf32"}
+    pipe = pipes[precision]
     return pipe if pipe in roofs.flop_per_s else None
 
 

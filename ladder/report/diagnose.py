@@ -142,10 +142,18 @@ def _bound(run: Run, placement: Placement, roofs: Roofs) -> Reading:
         )
     return Reading(
         "pipe",
-        f"The {ROOF_NAMES.get(bound_by, bound_by)} pipe binds at {limit}: no memory level counted is lower.",
+        f"The {ROOF_NAMES.get(bound_by, bound_by)} pipe binds at {limit}{_of_products(placement, roofs)}: no memory "
+        "level counted is lower.",
         "Only the instruction mix is left (fewer loads, integer and copy instructions beside the FMAs), or a faster "
         "pipe such as the tensor cores.",
     )
+
+
+def _of_products(placement: Placement, roofs: Roofs) -> str:
+    """That the pipe multiplies more than once for each product, as split operands need."""
+    peak = roofs.flop_per_s.get(placement.bound_by, 0.0)
+    products = round(peak / placement.roof_flop_per_s) if placement.roof_flop_per_s > 0 else 1
+    return f", {products} products for each" if products > 1 else ""
 
 
 def _shared(run: Run, placement: Placement, limit: str) -> Reading:

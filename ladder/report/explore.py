@@ -19,6 +19,7 @@ from ladder.model import LEVELS, Level, Quantity, Roofs, Shape
 from ladder.report.diagnose import IMPOSSIBLE
 from ladder.report.labels import spread
 from ladder.report.law_figure import FORMULA, fits
+from ladder.report.signals import roofs_in_use
 from ladder.report.text import LEVEL_NAMES, ROOF_NAMES, listing, number, percent, plural, si, tflops
 from ladder.report.view import Row, Section
 from ladder.roofline import ROOFED_LEVELS, ridge
@@ -48,7 +49,7 @@ def view(section: Section, alts: Mapping[str, str], asked: Asked) -> dict[str, A
     rows = [row for row in section.rows if row.height_flop_per_s]
     if not rows:
         return None
-    roofs = section.results.roofs
+    roofs = roofs_in_use([row.run for row in rows], section.results.roofs)
     low, high = _heights(rows, roofs)
     shown = [_row(row, roofs, asked) for row in rows]
     heights = [math.log10(each["y"]) for each in shown]
@@ -171,7 +172,7 @@ def _share(row: Row, x: float, level: Level, roofs: Roofs) -> float | None:
     if bandwidth is None:
         return None
     bounds = row.run.placement.bounds_flop_per_s if row.run.placement is not None else {}
-    peak = next((value for pipe, value in roofs.flop_per_s.items() if pipe in bounds), roofs.flop_per_s["fp32"])
+    peak = next((bounds[pipe] for pipe in roofs.flop_per_s if pipe in bounds), roofs.flop_per_s["fp32"])
     return (row.height_flop_per_s or 0.0) / min(x * bandwidth, peak)
 
 

@@ -23,7 +23,7 @@ from ladder.report.draw import (
     styled,
 )
 from ladder.report.labels import spread
-from ladder.report.signals import peakless
+from ladder.report.signals import peakless, roofs_in_use
 from ladder.report.text import LEVEL_NAMES, ROOF_NAMES, listing, number, percent, plural, short, si, tflops
 from ladder.report.view import Row, Section
 from ladder.roofline import ROOFED_LEVELS
@@ -41,7 +41,7 @@ _SLOPES: tuple[Level, ...] = ("sm", "l2", "dram")
 def draw(section: Section) -> Drawing | None:
     """The figure, or None when no run has a place, or no memory a roof to place one under."""
     rows = [row for row in section.rows if row.height_flop_per_s is not None]
-    roofs = section.results.roofs
+    roofs = roofs_in_use([row.run for row in rows], section.results.roofs)
     if not any(row.placed for row in rows) or all(roofs.bandwidth(level) is None for level in ROOFED_LEVELS):
         return None
     height_in = max(5.4, _LABEL_GAP_IN * (len(rows) + 2) + _BOTTOM_IN + _TOP_IN)

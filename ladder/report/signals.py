@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from ladder.model import Roofs
 from ladder.report.text import ROOF_NAMES, number
 from ladder.roofline import ROOFED_LEVELS
 from ladder.store import Run
 
-__all__ = ["CONFLICTING", "WIDEST_WAVEFRONTS", "conflict_degree", "peakless", "scatter", "scattered", "unroofed"]
+__all__ = [
+    "CONFLICTING",
+    "WIDEST_WAVEFRONTS",
+    "conflict_degree",
+    "peakless",
+    "roofs_in_use",
+    "scatter",
+    "scattered",
+    "unroofed",
+]
 
 SCATTERED = 2.0
 """Bytes in touched sectors over bytes asked for from which a warp's lanes count as scattered. Contiguous 4-byte
@@ -78,6 +90,12 @@ def scattered(run: Run) -> str:
 def peakless(run: Run, roofs: Roofs) -> bool:
     """It has a place, and runs on a pipe whose peak is not known: the tensor cores, mostly."""
     return run.placement is not None and not roofs.flop_per_s.keys() & run.placement.bounds_flop_per_s.keys()
+
+
+def roofs_in_use(runs: Iterable[Run], roofs: Roofs) -> Roofs:
+    """What is drawn of ``roofs``: every memory, and of the pipes FP32's and those that a run was placed under."""
+    used = {"fp32", *(name for run in runs if run.placement is not None for name in run.placement.bounds_flop_per_s)}
+    return replace(roofs, flop_per_s={pipe: peak for pipe, peak in roofs.flop_per_s.items() if pipe in used})
 
 
 def unroofed(run: Run, roofs: Roofs) -> list[str]:

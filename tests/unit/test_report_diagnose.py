@@ -150,6 +150,13 @@ def test_a_gpu_shows_scattered_lanes_by_its_wavefronts_and_sectors(wavefronts: i
     assert scattered(counted(0, 0, l1_bytes)) == ""
 
 
+def test_split_operands_are_held_against_a_third_of_the_tensor_cores() -> None:
+    roofs = Roofs(bytes_per_s={"dram": 4e12}, flop_per_s={"fp32": 65e12, "tf32": 390e12})
+    run = make_run(BY_NAME["register_tile"], 1024)
+    run = replace(run, placement=place({"dram": 300.0}, roofs, pipe="tf32", products=3))
+    assert "The TF32 pipe binds at 130 TFLOP/s, 3 products for each: no memory" in read(run, roofs).binds
+
+
 def test_scattered_lanes_far_below_the_pipe_are_not_called_latency() -> None:
     reading = read(slow(counted(1_200, 1_000, 528_000), 0.2), H200_ROOFS)
     assert "only 20 % of this bound: so many sectors cost time that no roof here counts" in reading.binds

@@ -163,6 +163,19 @@ def test_every_roof_is_drawn_and_named_with_its_height(figures: list[Figure]) ->
         )
 
 
+def test_a_pipe_is_drawn_once_a_kernel_is_placed_under_it(figures: list[Figure]) -> None:
+    results = make_results(256)
+    roofs = replace(results.roofs, flop_per_s={**results.roofs.flop_per_s, "tf32": 400e12, "bf16": 800e12})
+    assert roofline_figure.draw(section(replace(results, roofs=roofs))) is not None
+    row = results.runs[0]
+    split = replace(row, placement=place(row.intensity, roofs, pipe="tf32", products=3))
+    assert roofline_figure.draw(section(replace(results, roofs=roofs, runs=(*results.runs, split)))) is not None
+    without, within = (" ".join(text.get_text() for text in texts(figure)) for figure in figures)
+    assert "TF32" not in without
+    assert "TF32  400 TFLOP/s" in within
+    assert "BF16" not in without + within
+
+
 def test_the_law_figure_recovers_the_exponents() -> None:
     found = {fit.law: fit for fit in law_figure.fits(section(make_results(256)))}
     product, stationary = found["tile_product"], found["c_stationary"]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ladder.model import LEVELS, Level, Precision, Roofs
-from ladder.roofline import ROOFED_LEVELS, pipe_level, pipe_of, place, ridge
+from ladder.roofline import PRODUCTS, ROOFED_LEVELS, pipe_level, pipe_of, place, ridge
 
 ROOFS = Roofs(bytes_per_s={"dram": 4e12, "l2": 8e12, "sm": 32e12}, flop_per_s={"fp32": 64e12, "tf32": 400e12})
 
@@ -87,9 +87,16 @@ def test_what_nothing_bounds_has_no_place(intensity: Mapping[Level, float]) -> N
 def test_a_kernel_runs_on_the_pipe_of_its_precision_if_its_peak_is_known() -> None:
     bare = Roofs(bytes_per_s={}, flop_per_s={"fp32": 8e12})
     expected: dict[Precision, tuple[str | None, str | None]] = {
-        "fp32": ("fp32", "fp32"), "tf32": ("tf32", None), "fp32_split": (None, None),
+        "fp32": ("fp32", "fp32"), "tf32": ("tf32", None), "fp32_split": ("tf32", None),
     }  # fmt: skip
     assert {name: (pipe_of(name, ROOFS), pipe_of(name, bare)) for name in expected} == expected
+
+
+def test_a_split_product_takes_three_of_its_pipe() -> None:
+    placement = place({"dram": 1000.0}, ROOFS, pipe="tf32", products=PRODUCTS["fp32_split"])
+    assert (placement.bound_by, placement.roof_flop_per_s) == ("tf32", pytest.approx(400e12 / 3))
+    # A memory that is lower still binds, and by the intensity of the work asked for, not of the products.
+    assert place({"dram": 1.0}, ROOFS, pipe="tf32", products=3).bound_by == "dram"
 
 
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
