@@ -65,12 +65,18 @@ class Launch:
         return x * y * z
 
 
-def plan(rung: Rung, shape: Shape) -> tuple[Launch, ...]:
+def plan(rung: Rung, shape: Shape, *, resident: int | None = None) -> tuple[Launch, ...]:
     """The launches that compute C for ``shape``; empty when C is empty or a z-split grid has no k-tile.
 
     Grid x = ceil(N/BN), y = ceil(M/BM), z = ceil(K/BK) for ``grid_z`` rungs (capped at 65535: such kernels stride over
     z). More than 65535 tile rows become several launches, each with its own row offset; A is packed for each of them, B
     before the first.
+
+    Args:
+        rung: the kernel.
+        shape: M, N, K.
+        resident: threadblocks of it that the device runs at once: the grid of a persistent rung, which has one for each
+            tile of C when this is not told.
 
     Raises:
         ShapeError: the rung does not support the shape, N/BN exceeds gridDim.x, or an operand has too many tiles to
@@ -96,9 +102,12 @@ def plan(rung: Rung, shape: Shape) -> tuple[Launch, ...]:
     launches = []
     for row0 in range(0, shape.m, rows_a_launch):
         rows = min(rows_a_launch, shape.m - row0)
+        grid = (x, -(-rows // bm), z)
+        if rung.persistent:
+            grid = (min(resident or math.prod(grid), MAX_GRID_X), 1, 1)
         launches.append(
             Launch(
-                grid=(x, -(-rows // bm), z),
+                grid=grid,
                 block=rung.block,
                 smem_bytes=rung.smem_bytes,
                 row0=row0,
@@ -136,16 +145,20 @@ def workspace_shape(pack: Pack, packing: Packing) -> tuple[int, int]:
     return pack.planes * (-(-packing.rows // height) * height), -(-packing.cols // width) * width
 
 
-def workspace_bytes(rung: Rung, shape: Shape) -> int:
-    """Bytes that the rung's packed operand takes, for the largest of its launches; 0 when it packs nothing.
+def workspace_bytes(rung: Rung, shape: Shape, *, resident: int | None = None) -> int:
+    """Bytes that the rung's packed operand and its room take, for the largest launch; 0 when it packs nothing.
+
+    Args:
+        rung, shape, resident: as for :func:`plan`.
 
     Raises:
         ShapeError: as :func:`plan`.
     """
-    packed = [launch.packing for launch in plan(rung, shape) if launch.packing is not None]
-    if rung.pack is None or not packed:
+    packed = [launch for launch in plan(rung, shape, resident=resident) if launch.packing is not None]
+    if rung.pack is None or not packed or packed[0].packing is None:
         return 0
-    return _WORD * math.prod(workspace_shape(rung.pack, packed[0]))
+    room_bytes = max(rung.pack.room_bytes(launch.blocks) for launch in packed)
+    return _WORD * math.prod(workspace_shape(rung.pack, packed[0].packing)) + room_bytes
 
 
 def kernels(rung: Rung, shape: Shape) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from ladder.backends.driver import find_gpu, translated
 from ladder.backends.gpu import Gpu
 from ladder.backends.graphs import captured
 from ladder.backends.guard import CANARY_BITS, Slot, change, stray_writes
-from ladder.backends.launches import launchers
+from ladder.backends.launches import launchers, resident_blocks
 from ladder.backends.nvml import Watch, sensor_of, watching
 from ladder.backends.timing import COLD_RULE, DEFAULT_RULE, SHORT_S, Sampling, launches_per_sample, measure
 from ladder.errors import BackendError, InputError, ShapeError
@@ -239,7 +239,8 @@ class CudaBackend:
         slots = [Slot(nbytes=size, offset=offset) for size, offset in zip(sizes, offsets, strict=True)]
         names = ["A", "B", "C"]
         if rung.pack is not None:
-            slots.append(Slot(nbytes=workspace_bytes(rung, shape)))
+            resident = resident_blocks(self.gpu, kernel)
+            slots.append(Slot(nbytes=workspace_bytes(rung, shape, resident=resident)))
             names.append(f"packed {rung.pack.of}")
         needed = sum(slot.total_bytes for slot in slots)
         what = f"rung {rung.name} at {shape}: memory for {', '.join(names[:-1])} and {names[-1]}, {needed} bytes in all"

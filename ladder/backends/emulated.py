@@ -112,13 +112,14 @@ class EmulatedBackend:
         shape = _shape_of(a, b)
         rung = kernel.rung
         memory = GlobalMemory()
-        buffers = allocated(memory, rung, shape, offsets)
+        program = self._program(kernel)
+        resident = self._grid_of(kernel, program)
+        buffers = allocated(memory, rung, shape, offsets, resident=resident)
         buffers[0].matrix[...] = a
         buffers[1].matrix[...] = b
         for buffer in buffers[2:]:
             zero = buffer is buffers[2] and rung.c_init == "zero"
             buffer.matrix.view(np.uint32)[...] = 0 if zero else POISON_BITS
-        program = self._program(kernel)
         self._check_limits(kernel, program)
         device = self._device
         caches = None
@@ -133,7 +134,7 @@ class EmulatedBackend:
                 in_step=device.sm_count,
             )
         counters = Counters(caches) if count else None
-        for step in steps_of(rung, shape, buffers):
+        for step in steps_of(rung, shape, buffers, resident=resident):
             machine = self._machine(kernel, step, engine)(
                 memory,
                 self._arguments(kernel, step),
@@ -260,6 +261,12 @@ class EmulatedBackend:
         registers = kernel.resources.registers
         resident = blocks_per_sm(self._device, threads=kernel.rung.threads, registers=registers, smem_bytes=smem)
         return resident, max(self._device.l1_bytes - resident * smem, 0)
+
+    def _grid_of(self, kernel: Compiled, program: Program) -> int | None:
+        """Threadblocks of a persistent rung that the device runs at once; None for any other rung."""
+        if not kernel.rung.persistent:
+            return None
+        return max(1, self._resident(kernel, program)[0]) * self._device.sm_count
 
     def _check_limits(self, kernel: Compiled, program: Program) -> None:
         total = program.static_smem_bytes + kernel.rung.smem_bytes

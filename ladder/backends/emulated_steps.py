@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ladder.errors import BackendError
-from ladder.geometry import plan, workspace_shape
+from ladder.geometry import plan, workspace_bytes, workspace_shape
 from ladder.model import Rung, Shape
 from ladder.ptx import Buffer, GlobalMemory
 
@@ -23,8 +23,12 @@ class Step:
     smem_bytes: int = 0
 
 
-def allocated(memory: GlobalMemory, rung: Rung, shape: Shape, offsets: tuple[int, int, int]) -> list[Buffer]:
+def allocated(
+    memory: GlobalMemory, rung: Rung, shape: Shape, offsets: tuple[int, int, int], *, resident: int | None = None
+) -> list[Buffer]:
     """Room for A, B, C, and the workspace of a rung that packs, ``offsets`` elements from a boundary.
+
+    ``resident`` as for :func:`ladder.geometry.plan`.
 
     Raises:
         ShapeError: as :func:`ladder.geometry.plan`.
@@ -37,19 +41,23 @@ def allocated(memory: GlobalMemory, rung: Rung, shape: Shape, offsets: tuple[int
     if rung.pack is not None:
         first = next((launch.packing for launch in plan(rung, shape) if launch.packing is not None), None)
         size = (0, 0) if first is None else workspace_shape(rung.pack, first)
+        if first is not None and any(rung.pack.room):
+            size = (1, workspace_bytes(rung, shape, resident=resident) // 4)
         buffers.append(memory.allocate(f"packed {rung.pack.of}", size))
     return buffers
 
 
-def steps_of(rung: Rung, shape: Shape, buffers: list[Buffer]) -> list[Step]:
+def steps_of(rung: Rung, shape: Shape, buffers: list[Buffer], *, resident: int | None = None) -> list[Step]:
     """The launches of a product, in order, on the buffers of :func:`allocated`.
+
+    ``resident`` as for :func:`ladder.geometry.plan`.
 
     Raises:
         ShapeError: as :func:`ladder.geometry.plan`.
     """
     a, b, c, *packed = (buffer.base for buffer in buffers)
     steps = []
-    for launch in plan(rung, shape):
+    for launch in plan(rung, shape, resident=resident):
         moved = a + 4 * launch.row0 * shape.k
         if launch.packing is not None and rung.pack is not None:
             first = launch.packing
@@ -72,6 +80,10 @@ def require_replayable(rung: Rung, shape: Shape) -> None:
     """
     launches = plan(rung, shape)
     bm, bn = rung.tile
+    if rung.persistent:
+        raise BackendError(
+            f"rung {rung.name}: {shape} is not replayed: a persistent rung's threadblocks differ. Give a smaller shape."
+        )
     if len(launches) != 1 or shape.m % bm or shape.n % bn:
         raise BackendError(
             f"rung {rung.name}: {shape} is not replayed: {len(launches)} launches of {bm}x{bn} tiles. "

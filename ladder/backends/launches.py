@@ -13,7 +13,7 @@ from ladder.geometry import Launch, plan, workspace_bytes
 from ladder.model import Shape
 from ladder.nvrtc import Compiled
 
-__all__ = ["launchers"]
+__all__ = ["launchers", "resident_blocks"]
 
 _MAX_INT = 2**31 - 1
 _WORD = 4
@@ -40,12 +40,13 @@ def launchers(
             raise ShapeError(f"rung {kernel.rung.name}: {axis}={size} does not fit an int; the limit is {_MAX_INT}")
     rung = kernel.rung
     loaded = gpu.load(kernel)
+    resident = resident_blocks(gpu, kernel)
     packed: tuple[int, ...] = ()
     if rung.pack is not None:
-        needed = workspace_bytes(rung, shape)
+        needed = workspace_bytes(rung, shape, resident=resident)
         packed = (gpu.workspace(needed, f"rung {rung.name} at {shape}") if workspace is None else workspace,)
     out: list[Callable[[], None]] = []
-    for launch in plan(rung, shape):
+    for launch in plan(rung, shape, resident=resident):
         a, b, c = _moved(pointers, launch, shape)
         if launch.packing is not None and rung.pack is not None:
             step = launch.packing
@@ -75,6 +76,20 @@ def launchers(
             )
         )
     return tuple(out)
+
+
+def resident_blocks(gpu: Gpu, kernel: Compiled) -> int | None:
+    """Threadblocks of a persistent rung that ``gpu`` runs at once, at least one an SM; None for any other rung.
+
+    Raises:
+        BackendError: the driver cannot load the kernel.
+    """
+    rung = kernel.rung
+    if not rung.persistent:
+        return None
+    occupancy = gpu.load(kernel).occupancy
+    an_sm = occupancy.max_active_blocks_per_multiprocessor(rung.threads, gpu.dynamic_smem_bytes(kernel))
+    return max(1, int(an_sm)) * gpu.device.sm_count
 
 
 def _moved(pointers: tuple[int, int, int], launch: Launch, shape: Shape) -> tuple[int, int, int]:

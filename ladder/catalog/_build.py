@@ -24,6 +24,7 @@ KEYS = (
     "tile",
     "smem_bytes",
     "blocks_per_sm",
+    "grid",
     "grid_z",
     "c_init",
     "ordered",
@@ -46,6 +47,7 @@ _C_INITS: tuple[Literal["poison", "zero"], ...] = ("poison", "zero")
 _LAWS: tuple[Literal["tile_product", "c_stationary"], ...] = ("tile_product", "c_stationary")
 _PRECISIONS: tuple[Precision, ...] = ("fp32", "fp32_split", "tf32")
 _NUMBERED = re.compile(r"(\d+)_(.+)")
+_GRIDS: tuple[Literal["persistent"], ...] = ("persistent",)
 _SMEM = 'smem_bytes = "4 * STAGES * BK * (BM + BN)"'
 
 
@@ -96,6 +98,7 @@ def _rung(declaration: Declaration, params: Mapping[str, int], *, name: str, num
         source=declaration.source,
         prose=declaration.prose,
         grid_z_tile=_grid_z(declaration, params),
+        persistent=_persistent(declaration),
         smem_bytes=_keys.computed(
             declaration, "smem_bytes", smem_bytes, params, low=0, high=MAX_SMEM_BYTES, example=_SMEM
         ),
@@ -207,6 +210,13 @@ def _grid_z(declaration: Declaration, params: Mapping[str, int]) -> int | None:
     if declaration.values.get("c_init") != "zero":
         declaration.refuse("grid_z", "blocks along z add to the same elements of C", 'add c_init = "zero"')
     return params[match[1]]
+
+
+def _persistent(declaration: Declaration) -> bool:
+    found = _keys.choice(declaration, "grid", _GRIDS) is not None
+    if found and "grid_z" in declaration.values:
+        declaration.refuse("grid", "a persistent grid has no z", "remove one of grid and grid_z")
+    return found
 
 
 def _multiple(declaration: Declaration) -> tuple[int, int, int]:

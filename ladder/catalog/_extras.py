@@ -29,6 +29,9 @@ _SWIZZLES: tuple[Literal[0, 32, 64, 128], ...] = (0, 32, 64, 128)
 _TMA = 'tma = [{ of = "A", box = ["BM", "BK"], swizzle = 128 }]'
 OVERLAP_CC = 90
 """Compute capability, times ten, from which a kernel may start before the one before it ends (griddepcontrol)."""
+ROOM_STEP = 16
+"""Bytes: what keeps 16-byte accesses behind the packed operand aligned."""
+_ROOM = '"4096 + 8 * BM * BN * BLOCKS"'
 _PACK = 'pack = { kernel = "pack_b", of = "B", tile = ["BK", "BN"], planes = 2, block = 256 }'
 
 
@@ -131,7 +134,7 @@ def pack(declaration: Declaration, params: Mapping[str, int]) -> Pack | None:
         return None
     table = _keys.entries(
         declaration, "pack", declaration.values["pack"],
-        required=("kernel", "of", "tile"), optional=("planes", "block", "overlap"), example=_PACK,
+        required=("kernel", "of", "tile"), optional=("planes", "block", "overlap", "room_bytes"), example=_PACK,
     )  # fmt: skip
     if not isinstance(table["kernel"], str) or not table["kernel"].strip():
         declaration.refuse("pack.kernel", f"{table['kernel']!r} is not text", f"write for example {_PACK}")
@@ -152,7 +155,24 @@ def pack(declaration: Declaration, params: Mapping[str, int]) -> Pack | None:
         planes=_size(declaration, "pack.planes", table.get("planes", 1), params, high=16),
         block=_size(declaration, "pack.block", table.get("block", 256), params, high=1024),
         overlap=overlap,
+        room=_room(declaration, table.get("room_bytes", 0), params),
     )
+
+
+def _room(declaration: Declaration, value: object, params: Mapping[str, int]) -> tuple[int, int]:
+    """(bytes, bytes for each threadblock) of ``value``: an integer, or arithmetic on parameters and BLOCKS."""
+    key = "pack.room_bytes"
+
+    def at(blocks: int) -> int:
+        with_blocks = {**params, "BLOCKS": blocks}
+        return _keys.computed(declaration, key, value, with_blocks, low=0, high=2**31 - 1, example=_ROOM)
+
+    fixed, each = at(0), at(1) - at(0)
+    if at(2) != fixed + 2 * each or fixed % ROOM_STEP or each % ROOM_STEP:
+        declaration.refuse(
+            key, f"{value!r} is not a + b * BLOCKS with multiples of {ROOM_STEP}", f"write for example {_ROOM}"
+        )
+    return fixed, each
 
 
 def tune(declaration: Declaration, order: tuple[str, ...]) -> dict[str, tuple[int, ...]]:

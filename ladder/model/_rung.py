@@ -43,6 +43,8 @@ class Pack:
         block: threads a block.
         overlap: the rung's kernel may start before this one ends, and waits itself (griddepcontrol.wait) where it reads
             what this one writes.
+        room: (bytes, bytes for each threadblock of the rung's kernel) that follow the packed operand, for what those
+            blocks tell one another; 16-byte aligned.
     """
 
     kernel: str
@@ -51,6 +53,12 @@ class Pack:
     planes: int = 1
     block: int = 256
     overlap: bool = False
+    room: tuple[int, int] = (0, 0)
+
+    def room_bytes(self, blocks: int) -> int:
+        """Bytes of the room, for a launch of ``blocks`` threadblocks."""
+        fixed, each = self.room
+        return fixed + each * blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +73,7 @@ class Rung:
         tile: (BM, BN), the C tile of one threadblock; sets grid y and x.
         block: threads (x, y, z).
         grid_z_tile: BK when the grid's z walks K (``grid_z = "K/BK"``), else None.
+        persistent: the grid is as many threadblocks as the device runs at once, and they share out the tiles of C.
         smem_bytes: dynamic shared memory.
         blocks_per_sm: the most blocks that share an SM, for a launch that asks for more shared memory than it uses;
             None for as many as fit.
@@ -95,6 +104,7 @@ class Rung:
     source: str
     prose: str = ""
     grid_z_tile: int | None = None
+    persistent: bool = False
     smem_bytes: int = 0
     blocks_per_sm: int | None = None
     multiple: tuple[int, int, int] = (1, 1, 1)

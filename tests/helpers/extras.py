@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["PACKED", "PACKED_PATH", "TMA", "TMA_PATH"]
+__all__ = ["PACKED", "PACKED_PATH", "PERSISTENT_PATH", "TMA", "TMA_PATH"]
 
 TMA_PATH = Path(__file__).parent / "extras_src" / "tma_tile.cu"
 PACKED_PATH = Path(__file__).parent / "extras_src" / "packed_tile.cu"
+PERSISTENT_PATH = Path(__file__).parent / "extras_src" / "persistent_tile.cu"
 TMA = TMA_PATH.read_text(encoding="utf-8")
 PACKED = PACKED_PATH.read_text(encoding="utf-8")

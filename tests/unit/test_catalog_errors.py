@@ -105,7 +105,13 @@ def refusal(path: Path) -> str:
         ({"tune": "[16]"}, 5, "tune", "is not a table"),
         ({"tma": '[{ of = "A", box = [16, 16] }]'}, 3, "kernel", "int K, const __grid_constant__ TensorMap map0), in"),
         ({"pack": "{}"}, 3, "kernel", "int K, const float* packed), in this order"),
-        ({"grid": '"persistent"'}, 5, "grid", "unknown key"),
+        ({"grid": '"whole"'}, 5, "grid", "'whole' is unknown; write \"persistent\""),
+        (
+            {"grid": '"persistent"', "grid_z": '"K/T"', "c_init": '"zero"'},
+            5,
+            "grid",
+            "a persistent grid has no z; remove one of",
+        ),
         ({"Title": '"x"'}, 5, "Title", "unknown key"),
     ],
 )

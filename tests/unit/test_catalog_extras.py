@@ -201,6 +201,19 @@ def test_packing_is_read(tmp_path: Path) -> None:
     assert other.pack_expression == "pack_b<16, 64, 8, 256>"
 
 
+def test_a_persistent_grid_and_the_room_of_its_blocks_are_read(tmp_path: Path) -> None:
+    room = '{ kernel = "pack_b", of = "B", tile = [8, 8], room_bytes = "64 + 8 * BM * BN * BLOCKS" }'
+    (rung,) = parse_file(packed(tmp_path, pack=room, grid='"persistent"'))
+    assert rung.persistent
+    assert rung.pack is not None
+    assert rung.pack.room == (64, 8 * 16 * 16)
+    assert rung.pack.room_bytes(3) == 64 + 3 * 2048
+    (plain,) = parse_file(packed(tmp_path))
+    assert not plain.persistent
+    assert plain.pack is not None
+    assert plain.pack.room_bytes(1000) == 0
+
+
 @pytest.mark.parametrize(
     ("pack", "key", "what"),
     [
@@ -228,6 +241,17 @@ def test_packing_is_read(tmp_path: Path) -> None:
         ('{ kernel = "pack_b", of = "B", tile = [8, 8], grid = 2 }', "pack.grid", "unknown entry"),
         ('{ kernel = "pack_b", of = "B", tile = [8, 8], overlap = 1 }', "pack.overlap", "1 is neither true nor false"),
         ('{ kernel = "pack_b", of = "B", tile = [8, 8], overlap = true }', "pack.overlap", "add min_cc = 90"),
+        (
+            '{ kernel = "pack_b", of = "B", tile = [8, 8], room_bytes = "BLOCKS * BLOCKS" }',
+            "pack.room_bytes",
+            "'BLOCKS * BLOCKS' is not a + b * BLOCKS with multiples of 16; write for example",
+        ),
+        ('{ kernel = "pack_b", of = "B", tile = [8, 8], room_bytes = 4 }', "pack.room_bytes", "with multiples of 16"),
+        (
+            '{ kernel = "pack_b", of = "B", tile = [8, 8], room_bytes = "SMS" }',
+            "pack.room_bytes",
+            "SMS is no parameter",
+        ),
     ],
 )
 def test_packing_that_cannot_be_is_refused(tmp_path: Path, pack: str, key: str, what: str) -> None:
