@@ -7,19 +7,19 @@
 
 // The box of the matrix behind `map` whose first element is [row][column], to shared memory; its bytes count towards
 // `barrier`. Elements outside the matrix arrive as zeros, and count.
-__device__ __forceinline__ void copy_box(void* to, const TensorMap& map, int row, int column, Barrier* barrier) {
+__device__ __forceinline__ void copy_box(void* to, const TensorMap& map, int row, int column, BarrierAt barrier) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::
           "r"(shared_address(to)),
-      "l"(&map), "r"(column), "r"(row), "r"(shared_address(barrier))
+      "l"(&map), "r"(column), "r"(row), "r"(barrier.address)
       : "memory");
 }
 
 // `bytes` (a multiple of 16) that lie one after the other, from global to shared memory.
-__device__ __forceinline__ void copy_bulk(void* to, const void* from, int bytes, Barrier* barrier) {
+__device__ __forceinline__ void copy_bulk(void* to, const void* from, int bytes, BarrierAt barrier) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
-      "l"(from), "r"(bytes), "r"(shared_address(barrier))
+      "l"(from), "r"(bytes), "r"(barrier.address)
       : "memory");
 }
 

@@ -63,12 +63,14 @@ tma_pipeline(const float* __restrict__ A, const float* __restrict__ B, float* __
   static_assert(LOOK % 2 == 0 && BK % 2 == 0 && LOOK < BK, "fragments alternate between two sets of registers");
 
   extern __shared__ __align__(1024) float tiles[];
-  __shared__ Barrier full[STAGES];
+  __shared__ Barrier barriers[STAGES];
   if (threadIdx.x == 0) {
-    for (int s = 0; s < STAGES; ++s) init_barrier(&full[s], 1);
+    for (int s = 0; s < STAGES; ++s) init_barrier(&barriers[s], 1);
     publish_barriers();
   }
   __syncthreads();  // the barriers are set up
+  BarrierAt full(barriers);
+  full.keep();
 
   // Blocks that run together share rows of A and columns of B in L2: GROUP rows of tiles, column by column.
   const int id = blockIdx.y * gridDim.x + blockIdx.x;
@@ -79,9 +81,9 @@ tma_pipeline(const float* __restrict__ A, const float* __restrict__ B, float* __
   const int k_tiles = (K + BK - 1) / BK;
 
   const auto copy = [&](int t, int s) {
-    arrive_expecting(&full[s], 4 * STAGE);
-    copy_bulk(tiles + s * STAGE, packed + (size_t(t) * gridDim.y + tile_m) * (BM * BK), 4 * BM * BK, &full[s]);
-    copy_box(tiles + s * STAGE + BK * BM, map_b, t * BK, tile_n * BN, &full[s]);
+    arrive_expecting(full[s], 4 * STAGE);
+    copy_bulk(tiles + s * STAGE, packed + (size_t(t) * gridDim.y + tile_m) * (BM * BK), 4 * BM * BK, full[s]);
+    copy_box(tiles + s * STAGE + BK * BM, map_b, t * BK, tile_n * BN, full[s]);
   };
   if (threadIdx.x == 0) {
     wait_for_the_kernel_before();
@@ -125,7 +127,7 @@ tma_pipeline(const float* __restrict__ A, const float* __restrict__ B, float* __
   };
 
   if (k_tiles > 0) {
-    wait(&full[0], 0);
+    wait(full[0], 0);
     load(a[0], b[0], as_first, bs_first);
   }
   const float* as = as_first;
@@ -145,7 +147,7 @@ tma_pipeline(const float* __restrict__ A, const float* __restrict__ B, float* __
       s = 0;
       parity ^= 1;
     }
-    if (t + 1 < k_tiles) wait(&full[s], parity);
+    if (t + 1 < k_tiles) wait(full[s], parity);
     __syncthreads();  // all warps have left the tile before this one: its stage is free
     if (threadIdx.x == 0 && t + STAGES - 1 < k_tiles) copy(t + STAGES - 1, before);
     const float* const as_next = as_first + s * STAGE;

@@ -1,4 +1,4 @@
-// 16_split_tensor.cu -- rung 15 on wgmma: B split and turned once, before the product, and copied in by bulk.
+// 17_split_tensor.cu -- rung 16 on wgmma: B split and turned once, before the product, and copied in by bulk.
 //
 // C = A @ B, row-major f32: A (M, K), B (K, N), C (M, N).
 //
@@ -16,7 +16,7 @@
 //           theoretical peak performance", IJHPCA 36, 2022; T. J. Dekker, "A floating-point technique for extending the
 //           available precision", Numer. Math. 18, 1971.
 //
-// Range and error bound are rung 15's: operands scaled by 2^23, C by 2^-46, elements whose sum is not finite computed
+// Range and error bound are rung 16's: operands scaled by 2^23, C by 2^-46, elements whose sum is not finite computed
 // again by fused multiply-adds in k order; the error is below 16 K in units of 2^-24 |A||B|. Sums twice as long round
 // toward zero: normwise, C is nearer to the exact product than rung 07's from K = 128 on, with a third of its error at
 // K = 2048.

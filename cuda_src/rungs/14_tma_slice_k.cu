@@ -1,4 +1,4 @@
-// 13_tma_slice_k.cu -- rung 12 for small products: the warps of a block share one tile of C and divide K.
+// 14_tma_slice_k.cu -- rung 12 for small products: the warps of a block share one tile of C and divide K.
 //
 // C = A @ B, row-major f32: A (M, K), B (K, N), C (M, N).
 //
@@ -65,12 +65,14 @@ tma_slice_k(const float* __restrict__ A, const float* __restrict__ B, float* __r
   static_assert(LOOK % 2 == 0 && SLICE % 2 == 0 && LOOK < SLICE, "fragments alternate between two sets of registers");
 
   extern __shared__ __align__(1024) float tiles[];
-  __shared__ Barrier full[STAGES];
+  __shared__ Barrier barriers[STAGES];
   if (threadIdx.x == 0) {
-    for (int s = 0; s < STAGES; ++s) init_barrier(&full[s], 1);
+    for (int s = 0; s < STAGES; ++s) init_barrier(&barriers[s], 1);
     publish_barriers();
   }
   __syncthreads();  // the barriers are set up
+  BarrierAt full(barriers);
+  full.keep();
 
   // Blocks that run together share rows of A and columns of B in L2: GROUP rows of tiles, column by column.
   const int id = blockIdx.y * gridDim.x + blockIdx.x;
@@ -81,9 +83,9 @@ tma_slice_k(const float* __restrict__ A, const float* __restrict__ B, float* __r
   const int k_tiles = (K + BK - 1) / BK;
 
   const auto copy = [&](int t, int s) {
-    arrive_expecting(&full[s], 4 * STAGE);
-    copy_bulk(tiles + s * STAGE, packed + (size_t(t) * gridDim.y + tile_m) * (BM * BK), 4 * BM * BK, &full[s]);
-    copy_box(tiles + s * STAGE + BK * BM, map_b, t * BK, tile_n * BN, &full[s]);
+    arrive_expecting(full[s], 4 * STAGE);
+    copy_bulk(tiles + s * STAGE, packed + (size_t(t) * gridDim.y + tile_m) * (BM * BK), 4 * BM * BK, full[s]);
+    copy_box(tiles + s * STAGE + BK * BM, map_b, t * BK, tile_n * BN, full[s]);
   };
   if (threadIdx.x == 0) {
     wait_for_the_kernel_before();
@@ -128,7 +130,7 @@ tma_slice_k(const float* __restrict__ A, const float* __restrict__ B, float* __r
   };
 
   if (k_tiles > 0) {
-    wait(&full[0], 0);
+    wait(full[0], 0);
     load(a[0], b[0], as_first, bs_first);
   }
   const float* as = as_first;
@@ -148,7 +150,7 @@ tma_slice_k(const float* __restrict__ A, const float* __restrict__ B, float* __r
       s = 0;
       parity ^= 1;
     }
-    if (t + 1 < k_tiles) wait(&full[s], parity);
+    if (t + 1 < k_tiles) wait(full[s], parity);
     __syncthreads();  // all warps have left the tile before this one: its stage is free
     if (threadIdx.x == 0 && t + STAGES - 1 < k_tiles) copy(t + STAGES - 1, before);
     const float* const as_next = as_first + s * STAGE;

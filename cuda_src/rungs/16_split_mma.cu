@@ -1,4 +1,4 @@
-// 15_split_mma.cu -- float32's accuracy from TF32 tensor cores: each operand in two parts, three products for one.
+// 16_split_mma.cu -- float32's accuracy from TF32 tensor cores: each operand in two parts, three products for one.
 //
 // C = A @ B, row-major f32: A (M, K), B (K, N), C (M, N).
 //
@@ -9,7 +9,7 @@
 //           corrections first, a sum is begun at zero, and FP32 adds, which round to nearest, collect these sums.
 //           Normwise, C is nearer to the exact product than rung 07's from K = 64 on, with a third of its error at
 //           K = 2048; below, its error stays under 1.2e-7, where rung 07's starts from 2.5e-8 at K = 1.
-// Leaves    three products of mma.sync, each of which wgmma does in some 60 % of the time (rung 16), and two FP32
+// Leaves    three products of mma.sync, each of which wgmma does in some 60 % of the time (rung 17), and two FP32
 //           instructions for each of them to split the operands, once in every warp that reads them.
 // Source    H. Ootomo, R. Yokota, "Recovering single precision accuracy from Tensor Cores while surpassing the FP32
 //           theoretical peak performance", IJHPCA 36, 2022; T. J. Dekker, "A floating-point technique for extending the

@@ -1,4 +1,4 @@
-// 14_tensor_tf32.cu -- tensor cores: one instruction of a warp multiplies 16 x 8 by 8 x 8 elements, rounded to TF32.
+// 15_tensor_tf32.cu -- tensor cores: one instruction of a warp multiplies 16 x 8 by 8 x 8 elements, rounded to TF32.
 //
 // C = A @ B, row-major f32: A (M, K), B (K, N), C (M, N). TF32 keeps 11 of float32's 24 significant bits and its range.
 // Operands are rounded to nearest, sums are float32: an element is off by up to 2^-10 |A||B|, 2^-11 for each operand of
@@ -9,7 +9,7 @@
 // How       a warp owns 64 x 64 elements of C. Per 8 of k it reads 128 rows and columns of 8 words, 32 wavefronts, for
 //           32 products; a warp tile of 64 x 32 would read 24 for 16, which takes the data pipe about as long as the
 //           tensor cores. Rounding to TF32 is two instructions a word. cp.async keeps STAGES - 1 k-tiles under way.
-// Leaves    13 bits of each operand, which rung 15 brings back; and mma.sync itself, which reads both operands from
+// Leaves    13 bits of each operand, which rung 16 brings back; and mma.sync itself, which reads both operands from
 //           registers and reaches some 60 % of what wgmma does from shared memory on sm_90.
 // Source    NVIDIA A100 Tensor Core GPU Architecture, 2020; fragments as in the PTX ISA, mma.m16n8k8; the multistage
 //           mainloop of CUTLASS, "Efficient GEMM in CUDA"; mma.sync on sm_90 after W. Luo et al., "Benchmarking and
