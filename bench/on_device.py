@@ -34,12 +34,21 @@ FAST = {
         70,
     ),
     "fast-large": (
-        ("vectorized", "warp_tile", "async_pipeline", "tma_pipeline", "split_mma", "split_tensor_256", "tensor_tf32"),
+        (
+            "vectorized",
+            "warp_tile",
+            "async_pipeline",
+            "tma_pipeline",
+            "stream_k",
+            "split_mma",
+            "split_tensor_256",
+            "tensor_tf32",
+        ),
         ("2048x2048x2048", "4096x4096x4096", "8192x8192x8192"),
         110,
     ),
     "fast-oblong": (
-        ("tma_pipeline", "tma_slice_k", "split_tensor_256"),
+        ("tma_pipeline", "stream_k", "split_tensor_256"),
         ("16384x1024x1024", "1024x16384x1024", "1024x1024x16384"),
         60,
     ),

@@ -8,8 +8,9 @@
 //           still contiguous along m; a tile of B is one box of a tensor map. One thread starts both, and an mbarrier
 //           counts the bytes as they land. A k-tile is twice as deep as rung 10's; in its loop 93 of 100 instructions
 //           are fused multiply-adds.
-// Leaves    one thing that CUDA C cannot say: which register holds what. About one fused multiply-add in ten reads two
-//           new operands from one register bank, and costs a cycle more.
+// Leaves    the last wave of tiles, which rarely fills the device (rung 13); and one thing that CUDA C cannot say: which
+//           register holds what. About one fused multiply-add in ten reads two new operands from one register bank, and
+//           costs a cycle more.
 // Source    NVIDIA, "Hopper Tuning Guide" (asynchronous copies, barriers); S. Gray, "SGEMM", in the manual of the maxas
 //           assembler, 2014 (register banks and the reuse cache).
 //
