@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ladder.ceilings._cache import keep, kept, key_of
 from ladder.ceilings._counters import with_counters
+from ladder.ceilings._limits import limit
 from ladder.ceilings._measure import measure_ceilings, todays_ceilings
 from ladder.ceilings._record import SCHEMA, load, save
 from ladder.ceilings._types import MEMORIES, ROOFS, Ceiling, Ceilings, Config, Finding, Sustained, Trial, finding_text
@@ -26,6 +27,7 @@ __all__ = [
     "keep",
     "kept",
     "key_of",
+    "limit",
     "load",
     "measure_ceilings",
     "save",

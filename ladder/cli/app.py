@@ -29,6 +29,7 @@ from ladder.cli.options import (
     Shapes,
     Timeout,
 )
+from ladder.cli.profile import profile as make_profile
 from ladder.cli.session import Limits, Session, ensure_writable, prepare
 from ladder.climb import Searcher
 from ladder.counters import ncu_status
@@ -189,6 +190,7 @@ def doctor() -> None:
 
 for command in (ceilings, new, explain, diff, compare):
     app.command()(command)
+app.command("profile")(make_profile)
 
 
 def _session(

@@ -1,6 +1,7 @@
 """Recorded GPUs: the device and the ceilings to place a kernel under when no GPU is there to measure them.
 
-A profile is a TOML file. Every roof says where its number comes from:
+A profile is a TOML file; ``ladder profile RECORD.json`` makes one of a GPU's record. Every roof says where its number
+comes from:
 
     schema = "ladder-profile/1"
     name = "NVIDIA H200"
@@ -32,8 +33,9 @@ from typing import Any, NoReturn
 
 from ladder.errors import ProfileError
 from ladder.model import ORIGINS, Device, Origin, Roofs
+from ladder.profiles._text import to_toml
 
-__all__ = ["SCHEMA", "Profile", "available", "load_profile", "roofs_of"]
+__all__ = ["SCHEMA", "Profile", "available", "load_profile", "roofs_of", "to_toml"]
 
 SCHEMA = "ladder-profile/1"
 
