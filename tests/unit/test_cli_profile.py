@@ -61,12 +61,12 @@ def test_the_default_name_is_the_cards(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_ceilings_are_a_record_too(tmp_path: Path) -> None:
     device = replace(load_profile("h200").device, backend="cuda", driver="600.1")
-    watched = Watched(samples=1, sm_clock_hz=1.965e9, sm_clock_low_hz=1.965e9, sm_clock_high_hz=1.965e9)
+    seen = Watched(samples=1, sm_clock_hz=1.965e9, sm_clock_low_hz=1.965e9, sm_clock_high_hz=1.965e9)
     rates = {"dram": 4e12, "l2": 9e12, "sm": 33e12, "fp32": 64e12, "bf16": 9e14}
     found = Ceilings(
         device=device, created="2027-02-03T04:05:06Z",
         ceilings=tuple(
-            ceiling([Sustained(config=Config(roof=roof), words=f"{roof} so", rate=at, samples=3, watched=watched)], device)
+            ceiling([Sustained(config=Config(roof=roof), words=f"{roof} so", rate=at, samples=3, watched=seen)], device)
             for roof, at in rates.items()
         ),
     )  # fmt: skip
