@@ -13,7 +13,17 @@ from types import MappingProxyType
 
 from ladder.model import Level, Placement, Precision, Roofs
 
-__all__ = ["MOSTLY_SHARED", "PRODUCTS", "ROOFED_LEVELS", "pipe_level", "pipe_of", "place", "ridge"]
+__all__ = [
+    "IMPOSSIBLE",
+    "MOSTLY_SHARED",
+    "PRODUCTS",
+    "ROOFED_LEVELS",
+    "above",
+    "pipe_level",
+    "pipe_of",
+    "place",
+    "ridge",
+]
 
 ROOFED_LEVELS: tuple[Level, ...] = ("dram", "l2", "sm", "shared")
 """Levels that have a roof, outermost first. ``asked`` and ``l1`` are intensities without a bandwidth of their own: the
@@ -22,6 +32,9 @@ bytes that lanes ask for and the sectors they touch pass through the SM's data p
 MOSTLY_SHARED = 0.5
 """Share of the data pipe's wavefronts from which the pipe's roof is called ``shared`` rather than ``sm``."""
 
+
+IMPOSSIBLE = 1.02
+"""Fraction of a bound above which the ceiling or the bytes must be wrong, not the kernel fast."""
 
 PRODUCTS: dict[Precision, int] = {"fp32": 1, "tf32": 1, "fp32_split": 3}
 """Products of the pipe that one product of the kernel takes. From operands split in two, float32's accuracy takes three
@@ -81,6 +94,17 @@ def place(
     return Placement(
         bound_by=bound_by, roof_flop_per_s=roof, bounds_flop_per_s=MappingProxyType(bounds), fraction=fraction
     )
+
+
+def above(placement: Placement, flop_per_s: float | None) -> dict[str, float]:
+    """Rate over bound, by level and pipe, where a measured rate is above it by more than measuring errs.
+
+    No kernel can be: that roof is too low, or the level's bytes are too many.
+    """
+    if flop_per_s is None:
+        return {}
+    shares = {name: flop_per_s / bound for name, bound in placement.bounds_flop_per_s.items() if bound > 0}
+    return {name: share for name, share in shares.items() if share > IMPOSSIBLE}
 
 
 def pipe_of(precision: Precision, roofs: Roofs) -> str | None:

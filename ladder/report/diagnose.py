@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 
 from ladder.laws import compulsory
 from ladder.model import Level, Placement, Roofs
+from ladder.report.causes import Cause, Launch, causes, counted
 from ladder.report.signals import CONFLICTING, conflict_degree, peakless, scattered
-from ladder.report.text import ROOF_NAMES, number, percent, seconds, tflops, the
-from ladder.roofline import pipe_level, ridge
+from ladder.report.text import ROOF_NAMES, listing, number, percent, tflops, the
+from ladder.roofline import IMPOSSIBLE, above, pipe_level, ridge
 from ladder.store import Run
 
 __all__ = ["Reading", "read"]
@@ -28,23 +29,22 @@ MOSTLY_USEFUL = 0.7
 NEARLY = 1.1
 """Ratio of two roofs below which they count as one height."""
 
-IMPOSSIBLE = 1.02
-"""Fraction above which the ceiling or the bytes must be wrong, not the kernel fast."""
-
-SHORT_S = 20e-6
-"""Below this a launch and its tail, several microseconds, are a visible part of the time."""
-
-
 _PIPE = frozenset({"sm", "shared"})
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """``binds`` says what holds the run back, ``lever`` what to try next; ``rule`` names the rule that spoke."""
+    """``binds`` says what holds the run back, ``lever`` what to try next; ``rule`` names the rule that spoke.
+
+    ``counted`` is what the counters of its warps say, and ``cause`` what keeps it below its roof, by the kind of
+    :class:`ladder.report.causes.Cause`; both are empty where nothing tells.
+    """
 
     rule: str
     binds: str
     lever: str
+    counted: str = ""
+    cause: str = ""
 
     @property
     def sentence(self) -> str:
@@ -58,15 +58,19 @@ def read(
     *,
     sm_count: int | None = None,
     blocks: int | None = None,
+    blocks_per_sm: int | None = None,
+    roof_clock_hz: float | None = None,
     useful: float | None = None,
 ) -> Reading:
-    """The sentence for one run.
+    """The sentences for one run: its place, how far it is from its roof, then what its counters add.
 
     Args:
         run: a row of the results.
         roofs: the ceilings it was placed under.
         sm_count: the device's SMs.
         blocks: threadblocks of the launch; beside ``sm_count`` they tell an idle machine from a slow one.
+        blocks_per_sm: how many of them an SM holds at once.
+        roof_clock_hz: the SM clock at which the ceilings were taken.
         useful: part of the tiles' volume that lies inside the shape.
     """
     if run.skipped is not None:
@@ -90,18 +94,26 @@ def read(
         twin = replace(run.placement, bound_by=pipe_level(run.intensity) if level in _PIPE else level)
         lever = f"{lever} {_bound(run, twin, roofs).lever}"
     fraction = run.placement.fraction
+    found: tuple[Cause, ...] = ()
     if fraction is not None:
         scatters = reading.rule == "scattered" and fraction < FAR_BELOW
-        binds.append(_reached(fraction, scatters=scatters))
+        binds.append(_reached(run, fraction, scatters=scatters))
+        if fraction < ON_THE_ROOF and not scatters:
+            launch = Launch(sm_count=sm_count, blocks=blocks, blocks_per_sm=blocks_per_sm, roof_clock_hz=roof_clock_hz)
+            found = causes(run, launch)
         if fraction < FAR_BELOW and not scatters:
-            lever = _idle(run, sm_count, blocks) + f" For the roof itself: {lever[0].lower()}{lever[1:]}"
+            lever = f"{_suspects(found)} For the roof itself: {lever[0].lower()}{lever[1:]}"
+        elif found:
+            lever = f"{lever} What is missing to the roof: {found[0].text}."
     binds.append(_next_roof(run.placement, level))
     if peakless(run, roofs):
         binds.append("The peak of its own arithmetic is not known here, so a lower roof may be missing.")
     if useful is not None and useful < MOSTLY_USEFUL:
         binds.append(f"Only {percent(useful)} of its tiles' volume lies inside this shape.")
         lever = f"Use smaller tiles here, so that less of each hangs over the edge. {lever}"
-    return Reading(reading.rule, " ".join(part for part in binds if part), lever)
+    said = counted(run.activity, run.shape.flop)
+    cause = found[0].kind if found else ""
+    return Reading(reading.rule, " ".join(part for part in binds if part), lever, counted=said, cause=cause)
 
 
 def _bound(run: Run, placement: Placement, roofs: Roofs) -> Reading:
@@ -223,9 +235,14 @@ def _others(placement: Placement) -> dict[str, float]:
     return {name: bound for name, bound in placement.bounds_flop_per_s.items() if name not in used}
 
 
-def _reached(fraction: float, *, scatters: bool) -> str:
+def _reached(run: Run, fraction: float, *, scatters: bool) -> str:
     if fraction > IMPOSSIBLE:
-        return f"It runs at {percent(fraction)} of that, which no kernel can: the ceiling or the bytes are wrong."
+        over = above(run.placement, run.flop_per_s) if run.placement is not None else {}
+        roofs = listing([f"{percent(share)} of the bound of {the(name)}" for name, share in over.items()])
+        where = f", and at {roofs}" if len(over) > 1 else ""
+        return (
+            f"It runs at {percent(fraction)} of that{where}, which no kernel can: the ceiling or the bytes are wrong."
+        )
     if fraction >= ON_THE_ROOF:
         return f"It reaches {percent(fraction)} of this bound: it sits on its roof."
     if fraction >= FAR_BELOW:
@@ -235,20 +252,8 @@ def _reached(fraction: float, *, scatters: bool) -> str:
     return f"It reaches only {percent(fraction)} of this bound, so latency holds it, not this roof."
 
 
-def _idle(run: Run, sm_count: int | None, blocks: int | None) -> str:
+def _suspects(found: tuple[Cause, ...]) -> str:
     """What keeps a run far below its roof, as far as the results tell."""
-    causes = []
-    if sm_count is not None and blocks is not None and blocks < 2 * sm_count:
-        causes.append(f"{blocks} threadblocks for {sm_count} SMs: use smaller tiles or split K")
-    if run.time is not None and run.time.median < SHORT_S:
-        causes.append(f"{seconds(run.time.median)} is short beside a launch: use a larger product")
-    resources = run.resources
-    if resources is not None and resources.spill_bytes > 0:
-        causes.append(f"{resources.spill_bytes} bytes of spilled registers: use a smaller register tile")
-    if resources is not None and resources.occupancy is not None and resources.occupancy < FAR_BELOW:
-        causes.append(
-            f"an occupancy of {percent(resources.occupancy)}: more warps, or more independent loads in flight in each"
-        )
-    if not causes:
+    if not found:
         return "Overlap loads with arithmetic, and look at the stall reasons in a profiler."
-    return f"First suspect {'; then '.join(causes)}."
+    return f"First suspect {'; then '.join(cause.text for cause in found)}."

@@ -16,13 +16,12 @@ from typing import Any
 
 from ladder.laws import c_stationary, compulsory, tile_product
 from ladder.model import LEVELS, Level, Quantity, Roofs, Shape
-from ladder.report.diagnose import IMPOSSIBLE
 from ladder.report.labels import spread
 from ladder.report.law_figure import FORMULA, fits
 from ladder.report.signals import roofs_in_use
 from ladder.report.text import LEVEL_NAMES, ROOF_NAMES, listing, number, percent, plural, si, tflops
 from ladder.report.view import Row, Section
-from ladder.roofline import ROOFED_LEVELS, ridge
+from ladder.roofline import IMPOSSIBLE, ROOFED_LEVELS, ridge
 
 __all__ = ["PLOT_PX", "Asked", "view"]
 

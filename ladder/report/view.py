@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -143,7 +144,15 @@ def _row(run: Run, results: Results, rung: Rung | None) -> Row:
         rung = None
     blocks = _blocks(rung, run.shape) if rung is not None else None
     inside = useful(rung, run.shape) if rung is not None and run.shape.flop else None
-    reading = read(run, results.roofs, sm_count=results.device.sm_count, blocks=blocks, useful=inside)
+    reading = read(
+        run,
+        results.roofs,
+        sm_count=results.device.sm_count,
+        blocks=blocks,
+        blocks_per_sm=_blocks_per_sm(rung, run, results.device) if rung is not None else None,
+        roof_clock_hz=results.device.sm_clock_hz,
+        useful=inside,
+    )
     return Row(
         run=run, status=_status(run, results.device), reading=reading, rung=rung, edge=_edge(run, rung),
         precision=precision,
@@ -166,6 +175,14 @@ def _blocks(rung: Rung, shape: Shape) -> int | None:
         return sum(launch.blocks for launch in plan(rung, shape))
     except ShapeError:
         return None
+
+
+def _blocks_per_sm(rung: Rung, run: Run, device: Device) -> int | None:
+    """How many threadblocks an SM holds at once, from the occupancy; None when a file does not tell that."""
+    occupancy = run.resources.occupancy if run.resources is not None else None
+    if not occupancy or not device.max_threads_per_sm:
+        return None
+    return max(1, round(occupancy * device.max_threads_per_sm / (32 * math.ceil(rung.threads / 32))))
 
 
 def _edge(run: Run, rung: Rung | None) -> float | None:
