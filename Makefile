@@ -49,6 +49,7 @@ ladder: $(READY) ## Run every rung, write the report, print its path
 	@status=0; \
 	$(RUN) -m ladder run --scaling --json $(REPORT)/results.json $(ARGS) || status=$$?; \
 	if [ $$status -gt 1 ]; then exit $$status; fi; \
+	PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" $(RUN) bench/peers.py --into $(REPORT)/results.json || status=1; \
 	if git ls-files --error-unmatch $(REPORT) >/dev/null 2>&1; then \
 		echo "$(REPORT) now tells of this machine; git checkout $(REPORT) brings the committed report back."; \
 	fi; \

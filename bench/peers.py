@@ -70,6 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shapes = shapes_of(options.shape, default=_shapes_in(into) or ["4096x4096x4096"])
         rungs = catalog.find(options.rung) if options.rung else ()
         tuned = () if options.tuned is None else load_tuned(options.tuned)
+        if only_into and into is not None and into.device.backend != "cuda":
+            print(f"peers: none added: {options.into} was emulated, and cuBLAS is not", file=sys.stderr)
+            return 0
         try:
             backend = CudaBackend()
         except DriverMissingError as error:
@@ -77,6 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise
             print(f"peers: none added: {error}", file=sys.stderr)
             return 0
+        if into is not None and into.device.name != backend.device.name:
+            raise InputError(f"{options.into} is of {into.device.name}, and this is {backend.device.name}")
         with ExitStack() as held:
             held.callback(backend.close)
             try:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ladder.model import LEVELS, Device, Level, Shape, Timing
+from ladder.model import LEVELS, STEADY_CLOCK, Device, Level, Shape, Timing
 from ladder.store import Results, Run
 
 __all__ = ["TOLERANCE", "TRAFFIC_TOLERANCE", "Change", "Comparison", "Moved", "Pair", "compare", "outcome"]
@@ -79,6 +79,22 @@ class Pair:
         if None in bits or bits[0] == bits[1] or now != "right":
             return None
         return Change("bits of C", *(f"{each:08x}" for each in bits if each is not None))
+
+    @property
+    def clocks_apart(self) -> float | None:
+        """By what fraction of the lower SM clock the two were timed apart, where that is more than 2 %; else None."""
+        was, now = self.before.clock_hz, self.after.clock_hz
+        if self.ratio is None or was is None or now is None:
+            return None
+        apart = max(was, now) / min(was, now) - 1
+        return apart if apart > STEADY_CLOCK else None
+
+    @property
+    def timed_otherwise(self) -> bool:
+        """One was timed in a CUDA graph and the other was not: a record that does not tell is older than graphs."""
+        if self.before.time is None or self.after.time is None:
+            return False
+        return (self.before.time.method == "graph") != (self.after.time.method == "graph")
 
     @property
     def edited(self) -> bool:

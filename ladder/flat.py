@@ -17,13 +17,14 @@ _BOUNDED = ("dram", "l2", "sm", "shared", "fp32")
 COLUMNS: tuple[str, ...] = (
     *("device", "backend", "rung", "title", "kind", "m", "n", "k", "flop"),
     *("passed", "failure", "error", "skipped", "error_over_bound", "crc32"),
-    *("time_s", "time_p20_s", "time_p80_s", "time_samples", "flop_per_s", "sm_clock_hz", "power_w"),
+    *("time_s", "time_p20_s", "time_p80_s", "time_samples", "time_method", "flop_per_s"),
+    *("time_cold_s", "cold_over_warm", "sm_clock_hz", "sm_clock_low_hz", "sm_clock_high_hz", "clock_limits", "power_w"),
     *("bound_by", "bound_flop_per_s", "share_of_bound", *(f"{level}_bound_flop_per_s" for level in _BOUNDED)),
     *(f"{level}_{what}" for level in LEVELS for what in ("bytes", "flop_per_byte", "origin")),
     *("shared_requests", "shared_wavefronts", "wavefronts_per_request"),
     *("law", *(f"law_{level}_flop_per_byte" for level in LEVELS)),
     *("registers", "smem_bytes", "spill_bytes", "occupancy"),
-    *("beside", "beside_time_s", "speedup"),
+    *("beside", "beside_time_s", "speedup", "kernel"),
 )
 """The keys of every row, in order; units are at their end. ``bytes`` have an ``origin``: one of
 :data:`ladder.model.ORIGINS`."""
@@ -53,6 +54,7 @@ def _row(run: Run, device: Device | None) -> dict[str, Cell]:
     row |= {"rung": run.rung, "title": run.title, "kind": run.kind, "error": run.error, "skipped": run.skipped}
     row |= {"m": shape.m, "n": shape.n, "k": shape.k, "flop": shape.flop, "flop_per_s": run.flop_per_s}
     row |= {"sm_clock_hz": run.sm_clock_hz, "power_w": run.power_w, "speedup": run.speedup}
+    row["kernel"] = run.kernel
     if device is not None:
         row |= {"device": device.name, "backend": device.backend}
     if (check := run.check) is not None:
@@ -60,6 +62,12 @@ def _row(run: Run, device: Device | None) -> dict[str, Cell]:
         row["error_over_bound"] = check.worst_error_over_bound
     if (time := run.time) is not None:
         row |= {"time_s": time.median, "time_p20_s": time.p20, "time_p80_s": time.p80, "time_samples": time.samples}
+        row["time_method"] = time.method
+        if (seen := time.watched) is not None:
+            row |= {"sm_clock_low_hz": seen.sm_clock_low_hz, "sm_clock_high_hz": seen.sm_clock_high_hz}
+            row["clock_limits"] = ", ".join(seen.limits)
+    if run.time_cold is not None:
+        row |= {"time_cold_s": run.time_cold.median, "cold_over_warm": run.cold_over_warm}
     if (placement := run.placement) is not None:
         row |= {"bound_by": placement.bound_by, "bound_flop_per_s": placement.roof_flop_per_s}
         row["share_of_bound"] = placement.fraction

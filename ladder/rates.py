@@ -41,11 +41,12 @@ DIGITS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """One rung at one shape, proved there."""
+    """One rung at one shape, proved there; ``cold_over_warm`` is what it takes with nothing in the L2 cache."""
 
     rung: str
     shape: Shape
     flop_per_s: float
+    cold_over_warm: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.flop_per_s < math.inf:
@@ -94,7 +95,10 @@ def rates_from(records: Mapping[str, Results], tuned: Mapping[str, Sequence[Tune
         for run in results.runs:
             rate = run.flop_per_s
             if run.kind == "rung" and run.check is not None and run.check.passed and rate is not None:
-                rows[run.rung, run.shape] = Rate(rung=run.rung, shape=run.shape, flop_per_s=_rounded(rate))
+                cold = run.cold_over_warm and _rounded(run.cold_over_warm)
+                rows[run.rung, run.shape] = Rate(
+                    rung=run.rung, shape=run.shape, flop_per_s=_rounded(rate), cold_over_warm=cold
+                )
     if not rows:
         raise StoreError(f"no proved and timed rung in {', '.join(records) or 'no record'}; make one on a GPU")
     device = next(iter(records.values())).device
@@ -126,7 +130,11 @@ def _rounded(rate: float) -> float:
 
 def to_text(rates: Rates) -> str:
     """The table as JSON, one row a line, so that a change of a rate is a change of a line."""
-    rows = [{"rung": row.rung, "shape": str(row.shape), "flop_per_s": row.flop_per_s} for row in rates.rows]
+    rows = [
+        {"rung": row.rung, "shape": str(row.shape), "flop_per_s": row.flop_per_s}
+        | ({} if row.cold_over_warm is None else {"cold_over_warm": row.cold_over_warm})
+        for row in rates.rows
+    ]
     tuned = [
         {
             "rung": t.rung,

@@ -13,9 +13,10 @@ from ladder.cli.counting import counted
 from ladder.cli.progress import Display
 from ladder.cli.session import Session, now
 from ladder.cli.tables import Columns, outcome
-from ladder.climb import Climber, Searched, Searcher, blank
+from ladder.climb import Climber, Searched, Searcher, blank, implausible
 from ladder.errors import StoreError
 from ladder.model import Rung
+from ladder.steadiness import remarks
 from ladder.store import Results, Run
 
 __all__ = ["FAILED", "INTERRUPTED", "USAGE", "check_rungs", "climb_rungs", "examine", "write_report"]
@@ -59,6 +60,10 @@ def climb_rungs(
         complain(f"interrupted: {len(rows)} of {len(jobs)} rungs had finished{kept}")
         return INTERRUPTED
     show(table(results.runs))
+    for line in remarks(results.runs):
+        say(line)
+    for line in implausible(results.runs):
+        complain(line)
     return _verdict(results.runs, output)
 
 

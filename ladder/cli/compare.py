@@ -14,7 +14,7 @@ from ladder.cli.tables import Column, Columns, number
 from ladder.comparison import TOLERANCE, TRAFFIC_TOLERANCE, Change, Comparison, Pair, outcome
 from ladder.comparison import compare as compared
 from ladder.errors import InputError, StoreError
-from ladder.model import LEVELS, Level
+from ladder.model import LEVELS, STEADY_CLOCK, Level
 from ladder.store import Results, Run
 
 __all__ = ["compare"]
@@ -92,8 +92,30 @@ def _say_rows(found: Comparison, tolerance: float, *, every: bool) -> None:
     for run in found.only_after:
         if run.failed:
             say(f"{_name(run)}, which is new, is {outcome(run)}{_why(run)}")
-    for line in _summary(found, tolerance):
+    for line in (*_warnings(found), *_summary(found, tolerance)):
         say(line)
+
+
+def _warnings(found: Comparison) -> Iterator[str]:
+    """Why times may differ though nothing was changed."""
+    apart = [pair for pair in found.pairs if pair.clocks_apart is not None]
+    if apart:
+        worst = max(apart, key=lambda pair: pair.clocks_apart or 0)
+        clocks = " and ".join(f"{(run.clock_hz or 0) / 1e9:.3f}" for run in (worst.before, worst.after))
+        yield (
+            f"Warning: {_rows_of(apart)} timed at SM clocks more than {STEADY_CLOCK:.0%} apart, {_name(worst.after)} "
+            f"at {clocks} GHz ({worst.clocks_apart:.1%}): their times tell of the clocks as well."
+        )
+    otherwise = [pair for pair in found.pairs if pair.timed_otherwise]
+    if otherwise:
+        yield (
+            f"Warning: {_rows_of(otherwise)} timed in a CUDA graph in one file and launch by launch in the other, "
+            "which takes longer where products are short."
+        )
+
+
+def _rows_of(pairs: Sequence[Pair]) -> str:
+    return "1 row was" if len(pairs) == 1 else f"{len(pairs)} rows were"
 
 
 def _times(pairs: Sequence[Pair]) -> Columns:

@@ -15,6 +15,7 @@ from ladder.cli.session import Session
 from ladder.cli.study import SHAPE, ProfileOption, ShapeOption, examine
 from ladder.cli.tables import Column, Columns, number, outcome
 from ladder.model import Quantity, Rung
+from ladder.rates import Rate
 
 if TYPE_CHECKING:
     from ladder.report.study import Study
@@ -155,13 +156,20 @@ def _lessons(study: Study, session: Session) -> Iterator[tuple[str, str]]:
     yield "Binds", reading.binds
     if reading.lever:
         yield "Lever", reading.lever
+    if reading.counted:
+        yield "Does", reading.counted.removeprefix("Counters: ")
     if study.rates:
-        rates = ", ".join(f"{number(rate.flop_per_s / 1e12)} at {rate.shape}" for rate in study.rates)
+        rates = ", ".join(f"{number(rate.flop_per_s / 1e12)} at {rate.shape}{_cold(rate)}" for rate in study.rates)
         yield "Recorded", f"TFLOP/s on {session.device.name}, measured: {rates}."
     if study.after is not None:
         yield "Next", f"{study.after.name} (rung {study.after.number:02d}), which removes {_removes(study.after)}"
     elif study.rung.number and study.rung.kind == "rung":
         yield "Next", "nothing yet: this is the top of the ladder, or a rung of your own."
+
+
+def _cold(rate: Rate) -> str:
+    cold = rate.cold_over_warm
+    return "" if cold is None else f" ({number(cold)} times as long from a cold L2)"
 
 
 def _removes(rung: Rung) -> str:

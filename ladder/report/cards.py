@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ladder.catalog import prose_fields
 from ladder.model import LEVELS, Rung
-from ladder.report.text import LEVEL_NAMES, number, si
+from ladder.report.text import LEVEL_NAMES, number, percent, seconds, si
 from ladder.report.view import Row, Section
 
 __all__ = ["Card", "Line", "cards"]
 
 _PROSE = ("removes", "leaves")
+_SMALLEST = 0.02
+"""Part of the warps' time below which a reason to wait is left out."""
+
+_METHODS = {"graph": ", each of several products in a CUDA graph", "launches": ", of launches in a row"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,49 @@ def _following(rows: Sequence[Row], anchors: Sequence[str], index: int) -> tuple
 
 
 def _counters(row: Row) -> tuple[tuple[str, str, str], ...]:
+    return (*_moved(row), *_done(row), *_times(row))
+
+
+def _done(row: Row) -> Iterator[tuple[str, str, str]]:
+    """What its warps executed and waited for."""
+    activity = row.run.activity
+    if activity is None:
+        return
+    instructions = {
+        "FFMA, times lanes": activity.ffma,
+        "FADD, times lanes": activity.fadd,
+        "FMUL, times lanes": activity.fmul,
+        "tensor instructions": activity.tensor_instructions,
+    }
+    shares = {
+        "occupancy achieved": activity.occupancy,
+        "SM cycles with a warp": activity.busy,
+        "of those, cycles that issue": activity.issue_active,
+        **{f"warps' time: {reason}": share for reason, share in activity.leading_stalls if share >= _SMALLEST},
+    }
+    yield from ((name, f"{count:,}", activity.origin) for name, count in instructions.items() if count is not None)
+    yield from ((name, percent(share), activity.origin) for name, share in shares.items() if share is not None)
+
+
+def _times(row: Row) -> Iterator[tuple[str, str, str]]:
+    """How long a product takes, and how the card ran meanwhile."""
+    run, origin = row.run, "measured"
+    if run.time is not None:
+        yield "time", seconds(run.time.median), origin
+        yield "samples", f"{run.time.samples}{_METHODS.get(run.time.method or '', '')}", origin
+    if run.time_cold is not None and run.cold_over_warm is not None:
+        yield "time, cold L2", f"{seconds(run.time_cold.median)}, {number(run.cold_over_warm)} times as long", origin
+    if run.clock_hz:
+        yield "SM clock", si(run.clock_hz, "Hz"), origin
+    if run.power_w:
+        yield "power", f"{number(run.power_w)} W", origin
+    if run.remark is not None:
+        yield "while timed", run.remark, origin
+    if run.kernel is not None:
+        yield "kernel", run.kernel, "the library's choice"
+
+
+def _moved(row: Row) -> tuple[tuple[str, str, str], ...]:
     traffic = row.run.traffic
     if traffic is None:
         return ()
@@ -115,8 +162,6 @@ def _counters(row: Row) -> tuple[tuple[str, str, str], ...]:
     out.extend((name, f"{count:,}", origin) for name, count in counts.items() if count)
     if traffic.wavefronts_per_request is not None:
         out.append(("shared wavefronts per request", number(traffic.wavefronts_per_request), origin))
-    if row.run.sm_clock_hz:
-        out.append(("SM clock", si(row.run.sm_clock_hz, "Hz"), "measured"))
     return tuple(out)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ladder.climb import implausible
 from ladder.report.banks_figure import family
 from ladder.report.law_figure import FORMULA, fits, ragged
 from ladder.report.signals import unroofed
 from ladder.report.text import listing, number, percent, plural, tflops, the
 from ladder.report.view import STATUS_WORDS, Section
+from ladder.steadiness import remarks
 
 __all__ = ["brief", "summary"]
 
@@ -43,6 +45,8 @@ def summary(section: Section) -> list[str]:
             "tile, two layouts."
         )
     lines.extend(_fastest(section))
+    lines.extend(remarks(row.run for row in rows))
+    lines.extend(implausible(row.run for row in rows))
     missing = dict.fromkeys(name for row in rows for name in unroofed(row.run, section.results.roofs))
     if missing:
         lines.append(f"No roof is known here for {listing(list(missing))}, so true bounds may be lower.")

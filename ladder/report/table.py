@@ -57,6 +57,7 @@ def _verdict() -> list[_Column]:
         _Column("bound by", "the level or pipe with the lowest roof", _bound_by),
         _Column("roof, TFLOP/s", "the lowest of intensity times bandwidth, and the FP32 peak", _roof),
         _Column("time", "median of device events", _time),
+        _Column("cold / warm", "time with nothing in the L2 cache, over the time", _cold),
         _Column("TFLOP/s", "measured rate", _rate),
         _Column("of roof", "measured rate over the lowest roof", _fraction),
     ]
@@ -131,6 +132,10 @@ def _roof(row: Row) -> Cell:
 
 def _time(row: Row) -> Cell:
     return Cell(seconds(row.run.time.median), value=row.run.time.median) if row.run.time else Cell(_DASH)
+
+
+def _cold(row: Row) -> Cell:
+    return _number(row.run.cold_over_warm)
 
 
 def _rate(row: Row) -> Cell:

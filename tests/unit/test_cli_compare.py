@@ -9,7 +9,7 @@ import pytest
 from helpers.command import Answer, ladder
 from helpers.results import make_results, unhappy_runs
 
-from ladder.model import Quantity, Timing
+from ladder.model import Method, Quantity, Timing, Watched
 from ladder.store import Results, Run, save
 
 BASE = make_results(1024, timed=True)
@@ -46,6 +46,25 @@ def test_nothing_changed(tmp_path: Path) -> None:
         f"{len(BASE.runs)} rows in both: 0 slower, 0 faster, {len(BASE.runs)} within the spread or 1 %.",
         "Changed checks: none. Changed traffic: none.",
     ]
+
+
+def test_clocks_and_methods_that_differ_are_warned_of(tmp_path: Path) -> None:
+    row = next(run for run in BASE.runs if run.rung == "padded")
+    assert row.time is not None
+
+    def at(clock_hz: float, method: Method) -> Results:
+        seen = Watched(samples=9, sm_clock_hz=clock_hz, sm_clock_low_hz=clock_hz, sm_clock_high_hz=clock_hz)
+        return changed("padded", time=replace(row.time, watched=seen, method=method))  # type: ignore[type-var]
+
+    output = good(compared(tmp_path, at(1.98e9, "launches"), at(1.755e9, "graph")))
+    warned = [line for line in output.splitlines() if line.startswith("Warning")]
+    assert warned == [
+        "Warning: 1 row was timed at SM clocks more than 2% apart, padded 1024x1024x1024 at 1.980 and 1.755 GHz "
+        "(12.8%): their times tell of the clocks as well.",
+        "Warning: 1 row was timed in a CUDA graph in one file and launch by launch in the other, which takes longer "
+        "where products are short.",
+    ]
+    assert "Warning" not in good(compared(tmp_path, at(1.755e9, "graph"), at(1.77e9, "graph")))
 
 
 def test_slower_is_shown_and_is_exit_code_1(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from ladder.laws import predict
 from ladder.model import Shape
 from ladder.nvrtc import compile_rung
 from ladder.profiles import load_profile
-from ladder.rates import load_rates
+from ladder.rates import Rate, load_rates
 from ladder.report.study import Study, build, next_rung, recorded
 
 SMALL = "64x48x40"
@@ -130,6 +130,17 @@ def test_a_file_of_a_rungs_name_has_neither_its_rates_nor_its_place(tmp_path: Pa
     (rung,) = find([str(path)])
     assert recorded(rung, H200) == ()
     assert next_rung(rung) is None
+
+
+def test_a_recorded_rate_tells_what_a_cold_cache_costs(
+    every: tuple[Session, dict[str, Study]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    session, found = every
+    shape = Shape(m=64, n=64, k=64)
+    rates = [Rate(rung="padded", shape=shape, flop_per_s=1e12, cold_over_warm=cold) for cold in (None, 1.234)]
+    say_card(replace(found["padded"], rates=tuple(rates)), session)
+    told = "measured: 1 at 64x64x64, 1 at 64x64x64 (1.23 times as long from a cold L2)."
+    assert told in flat(capsys.readouterr().out)
 
 
 def test_another_profile_compiles_for_it_and_uses_its_roofs() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ladder.comparison import TOLERANCE, Change, Comparison, Pair, compare
-from ladder.model import Quantity, Timing, Traffic
+from ladder.model import Method, Quantity, Timing, Traffic, Watched
 from ladder.store import Results, Run
 
 BASE = make_results(1024, timed=True)
@@ -29,6 +29,12 @@ def one(before: Run, after: Run, **options: Any) -> Pair:
 
 def timed(p20: float, median: float, p80: float) -> Run:
     return replace(ROW, time=Timing(median=median, p20=p20, p80=p80, samples=9))
+
+
+def watched(clock_hz: float, *, method: Method | None = None) -> Run:
+    assert ROW.time is not None
+    seen = Watched(samples=9, sm_clock_hz=clock_hz, sm_clock_low_hz=clock_hz, sm_clock_high_hz=clock_hz)
+    return replace(ROW, time=replace(ROW.time, watched=seen, method=method), sm_clock_hz=1.0)
 
 
 def counted(scale: float) -> Run:
@@ -72,6 +78,32 @@ def test_times_differ_when_their_ranges_are_apart(after: tuple[float, float, flo
     assert pair.ratio == pytest.approx(after[1])
     assert pair.worse == (verdict == "slower")
     assert pair.changed == (verdict != "same")
+
+
+@pytest.mark.parametrize(("now", "apart"), [(1.75e9, None), (1.78e9, None), (1.82e9, 0.04), (1.68e9, 1.75 / 1.68 - 1)])
+def test_clocks_apart_are_told_either_way(now: float, apart: float | None) -> None:
+    assert one(watched(1.75e9), watched(now)).clocks_apart == (None if apart is None else pytest.approx(apart))
+
+
+def test_clocks_that_nobody_watched_are_those_of_the_load() -> None:
+    loaded = [replace(ROW, sm_clock_hz=clock) for clock in (1.75e9, 1.9e9)]
+    assert one(*loaded).clocks_apart == pytest.approx(1.9 / 1.75 - 1)
+    assert one(ROW, loaded[1]).clocks_apart is None
+    assert one(replace(loaded[0], time=None), loaded[1]).clocks_apart is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "otherwise"),
+    [
+        (None, "launches", False),
+        (None, "graph", True),
+        ("graph", "graph", False),
+        ("graph", "launches", True),
+    ],
+)
+def test_a_graph_in_one_file_alone_is_told(before: Method | None, after: Method | None, otherwise: bool) -> None:
+    assert one(watched(1e9, method=before), watched(1e9, method=after)).timed_otherwise is otherwise
+    assert not one(replace(ROW, time=None), watched(1e9, method=after)).timed_otherwise
 
 
 @pytest.mark.parametrize(("tolerance", "verdict"), [(0.0, "slower"), (0.004, "slower"), (0.006, "same"), (0.1, "same")])

@@ -12,7 +12,7 @@ from helpers.results import KERNELS, make_results, make_run, peer, unhappy_runs
 
 import ladder
 from ladder.flat import COLUMNS, rows
-from ladder.model import LEVELS
+from ladder.model import LEVELS, Timing, Watched
 from ladder.store import Beside
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -47,7 +47,13 @@ def test_a_row_says_what_its_run_says() -> None:
 
 
 def test_what_a_timed_row_has() -> None:
-    run = replace(make_run(KERNELS[3], 1024, timed=True), sm_clock_hz=1.9e9, power_w=600.0)
+    run = replace(make_run(KERNELS[3], 1024, timed=True), sm_clock_hz=1.9e9, power_w=600.0, kernel="k")
+    assert run.time is not None
+    cold = Timing(median=2 * run.time.median, p20=run.time.median, p80=1.0, samples=3)
+    seen = Watched(
+        samples=4, sm_clock_hz=1.8e9, sm_clock_low_hz=1.7e9, sm_clock_high_hz=1.9e9, limits=("power cap", "sync boost")
+    )
+    run = replace(run, time=replace(run.time, method="graph", watched=seen), time_cold=cold)
     assert run.time is not None
     assert run.placement is not None
     assert run.resources is not None
@@ -69,6 +75,10 @@ def test_what_a_timed_row_has() -> None:
     for level, predicted in run.law.predicted.items():
         assert row[f"law_{level}_flop_per_byte"] == predicted
     assert (row["sm_clock_hz"], row["power_w"]) == (1.9e9, 600.0)
+    assert (row["time_method"], row["kernel"]) == ("graph", "k")
+    assert (row["time_cold_s"], row["cold_over_warm"]) == (2 * run.time.median, 2.0)
+    assert (row["sm_clock_low_hz"], row["sm_clock_high_hz"]) == (1.7e9, 1.9e9)
+    assert row["clock_limits"] == "power cap, sync boost"
     assert row["wavefronts_per_request"] == run.traffic.wavefronts_per_request if run.traffic else None
     assert (row["device"], row["backend"]) == (None, None)
 

@@ -6,7 +6,7 @@ import gc
 import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -25,7 +25,7 @@ from ladder.backends import device_arrays, timing
 from ladder.errors import InputError
 from ladder.model import Shape, Watched
 from ladder.shapes import shape_class
-from ladder.store import Run, load, save
+from ladder.store import Results, Run, load, save
 from ladder.tuned import merge_tuned
 
 SIZE = "48x64x36"
@@ -218,9 +218,13 @@ def test_a_wrong_peer_is_not_timed_and_nothing_is_beside_it(world: World, tmp_pa
     assert rows["tiled_16"].beside is None
 
 
+def of_this_card(results: Results) -> Results:
+    return replace(results, device=replace(results.device, name="Fake GPU"))
+
+
 def test_peers_alone_and_into_an_existing_file(world: World, tmp_path: Path) -> None:
     path = tmp_path / "r.json"
-    before = make_results(48, timed=True)
+    before = of_this_card(make_results(48, timed=True))
     save(before, path)
     assert peers.main(["--rung", "tiled_16", "--shape", SIZE, "--into", str(path)]) == 0
     after = load(path)
@@ -232,7 +236,7 @@ def test_peers_alone_and_into_an_existing_file(world: World, tmp_path: Path) -> 
 
 def test_without_shapes_the_peers_of_a_file_are_timed_at_its_own(world: World, tmp_path: Path) -> None:
     path = tmp_path / "r.json"
-    save(make_results(48, timed=True, extra=(peer(64, 1e12), *unhappy_runs(32))), path)
+    save(of_this_card(make_results(48, timed=True, extra=(peer(64, 1e12), *unhappy_runs(32)))), path)
     assert peers.main(["--into", str(path)]) == 0
     added = [run for run in load(path).runs if run.rung.startswith("cublas") and run.check is not None]
     assert [(run.rung, run.shape.m) for run in added] == [
@@ -245,7 +249,13 @@ def test_a_file_is_left_as_it_is_without_a_gpu_or_cublas(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "r.json"
+    save(make_results(48), path)
+    assert peers.main(["--into", str(path)]) == 0
+    assert capsys.readouterr().err == f"peers: none added: {path} was emulated, and cuBLAS is not\n"
     save(make_results(48, timed=True), path)
+    assert peers.main(["--into", str(path)]) == 2
+    assert f"{path} is of NVIDIA H200, and this is Fake GPU" in capsys.readouterr().err
+    save(of_this_card(make_results(48, timed=True)), path)
     before = path.read_bytes()
     monkeypatch.setitem(sys.modules, "torch", None)
     assert peers.main(["--into", str(path)]) == 0

@@ -39,6 +39,16 @@ def test_a_later_record_replaces_a_rate_and_rates_have_four_digits() -> None:
     assert len(made.rows) == len(rates_from({"old.json": TIMED}, {}).rows)
 
 
+def test_how_much_longer_it_takes_cold_is_kept_where_it_is_known() -> None:
+    run = make_run(KERNELS[3], 1024, timed=True)
+    assert run.time is not None
+    cold = replace(run.time, median=1.23456 * run.time.median, p80=2 * run.time.median)
+    made = rates_from({"r.json": replace(TIMED, runs=(replace(run, time_cold=cold), TIMED.runs[0]))}, {})
+    assert {row.rung: row.cold_over_warm for row in made.rows} == {"tiled_32": 1.235, "naive": None}
+    assert from_text(to_text(made), where="here") == made
+    assert to_text(made).count("cold_over_warm") == 1
+
+
 def test_the_fastest_at_a_shape_comes_first() -> None:
     rows = rates_from({"r.json": TIMED}, {}).rows
     assert [row.flop_per_s for row in rows] == sorted((row.flop_per_s for row in rows), reverse=True)

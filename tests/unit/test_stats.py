@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import linregress
 
-from ladder.stats import StopRule, fit_power_law, percentile, relative_noise, summarize
+from ladder.stats import KEPT, StopRule, fit_power_law, percentile, relative_noise, summarize, thinned
 
 seconds = st.floats(1e-7, 1e3)
 
@@ -35,6 +35,23 @@ def test_summary_is_ordered_and_scales(samples: list[float], factor: float) -> N
 def test_percentiles_of_eleven_samples_are_exact() -> None:
     timing = summarize([float(s) for s in range(11, 0, -1)])
     assert (timing.p20, timing.median, timing.p80) == (3.0, 6.0, 9.0)
+
+
+@given(st.lists(seconds, min_size=1, max_size=200))
+def test_kept_samples_are_some_of_them_in_order_to_six_digits(samples: list[float]) -> None:
+    kept = summarize(samples).kept
+    assert len(kept) == min(len(samples), KEPT)
+    assert kept[0] == pytest.approx(samples[0], rel=1e-5)
+    assert kept[-1] == pytest.approx(samples[-1], rel=1e-5)
+    rest = iter(samples)
+    assert all(any(one == pytest.approx(other, rel=1e-5) for other in rest) for one in kept)
+
+
+def test_samples_are_thinned_evenly() -> None:
+    assert thinned(range(101), 5) == (0, 25, 50, 75, 100)
+    assert thinned([1.0, 2.0], 2) == (1.0, 2.0)
+    with pytest.raises(ValueError, match="first and the last"):
+        thinned([1.0], 1)
 
 
 @pytest.mark.parametrize(("samples", "q"), [([], 50), ([1.0], -1), ([1.0], 101)])

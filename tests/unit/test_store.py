@@ -12,7 +12,7 @@ from helpers.results import KERNELS, make_results, make_run, peer, unhappy_runs
 
 from ladder import store
 from ladder.errors import StoreError
-from ladder.model import Shape, Timing
+from ladder.model import Shape, Timing, Watched
 from ladder.store import SCHEMA, Beside, load, save, to_json
 
 
@@ -54,6 +54,42 @@ def test_the_schema_is_the_documented_one(tmp_path: Path) -> None:
     assert run["placement"]["bound_by"] == "shared"
     assert set(run["law"]) == {"name", "predicted"}
     assert set(run["time_s"]) == {"median", "p20", "p80", "samples"}
+    assert run["time_cold_s"] is None
+
+
+def test_how_a_time_was_taken_is_kept(tmp_path: Path) -> None:
+    seen = Watched(
+        samples=7, sm_clock_hz=1.75e9, sm_clock_low_hz=1.7e9, sm_clock_high_hz=1.8e9, power_w=650.0,
+        power_high_w=690.0, limits=("power cap",),
+    )  # fmt: skip
+    run = make_run(KERNELS[3], 1024, timed=True)
+    assert run.time is not None
+    time = replace(run.time, method="graph", kept=(run.time.median, run.time.p80), watched=seen)
+    cold = Timing(median=2e-3, p20=1e-3, p80=3e-3, samples=4, method="launches")
+    results = replace(make_results(1024), runs=(replace(run, time=time, time_cold=cold, kernel="a + b"),))
+    path = tmp_path / "r.json"
+    save(results, path)
+    assert load(path) == results
+    (row,) = json.loads(path.read_text())["runs"]
+    assert row["time_s"]["watched"]["limits"] == ["power cap"]
+    assert row["time_s"]["kept"] == [run.time.median, run.time.p80]
+    assert row["time_cold_s"] == {"median": 2e-3, "p20": 1e-3, "p80": 3e-3, "samples": 4, "method": "launches"}
+
+
+def test_a_record_from_before_all_that_can_be_read(tmp_path: Path) -> None:
+    """And one of a version that watches more than this one knows."""
+    data = to_json(make_results(1024, timed=True))
+    for row in data["runs"]:
+        del row["time_cold_s"]
+    data["runs"][0]["time_s"]["watched"] = {"samples": 3, "temperature_c": 60}
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(data))
+    runs = load(path).runs
+    assert {run.time_cold for run in runs} == {None}
+    assert runs[0].time is not None
+    assert runs[0].time.watched == Watched(samples=3)
+    assert runs[1].time is not None
+    assert (runs[1].time.method, runs[1].time.kept, runs[1].time.watched) == (None, (), None)
 
 
 def test_the_file_is_plain_json_without_nan(tmp_path: Path) -> None:

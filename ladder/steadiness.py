@@ -1,0 +1,38 @@
+"""What a card did while products were timed on it that makes their times hard to compare, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ladder.model import STEADY_CLOCK
+from ladder.store import Run
+
+__all__ = ["remarks"]
+
+NAMED = 6
+"""Rows that a sentence names; the rest is a count."""
+
+
+def remarks(runs: Iterable[Run]) -> tuple[str, ...]:
+    """A sentence for the clocks that moved by more than 2 %, and one for each thing that held clocks down."""
+    moved: list[str] = []
+    held: dict[str, list[str]] = {}
+    for run in runs:
+        seen = run.time.watched if run.time is not None else None
+        if seen is None:
+            continue
+        name = f"{run.rung} {run.shape}"
+        spread, low, high = seen.clock_spread, seen.sm_clock_low_hz, seen.sm_clock_high_hz
+        if spread is not None and low is not None and high is not None and spread > STEADY_CLOCK:
+            moved.append(f"{name} ({low / 1e9:.3f} to {high / 1e9:.3f} GHz)")
+        for limit in seen.limits:
+            held.setdefault(limit, []).append(name)
+    lines = [f"The SM clock was held down ({limit}) while timing {_listed(names)}." for limit, names in held.items()]
+    if moved:
+        lines.insert(0, f"The SM clock moved by more than {STEADY_CLOCK:.0%} while timing {_listed(moved)}.")
+    return tuple(lines)
+
+
+def _listed(names: list[str]) -> str:
+    more = f", and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
