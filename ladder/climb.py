@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -21,10 +21,10 @@ from ladder.laws import predict
 from ladder.model import Device, Precision, Resources, Roofs, Rung, Shape, Traffic, Watched
 from ladder.nvrtc import Compiled, compile_rung
 from ladder.profiles import Profile
-from ladder.roofline import PRODUCTS, pipe_of, place
+from ladder.roofline import PRODUCTS, above, pipe_of, place
 from ladder.store import Run
 
-__all__ = ["Climber", "Searched", "Searcher", "blank", "climb", "placed", "why_skipped"]
+__all__ = ["Climber", "Searched", "Searcher", "blank", "climb", "implausible", "placed", "why_skipped"]
 
 F32 = NDArray[np.float32]
 
@@ -152,6 +152,17 @@ def _operands(shape: Shape) -> tuple[F32, F32]:
     a = random.random((shape.m, shape.k), dtype=np.float32) - np.float32(0.5)
     b = random.random((shape.k, shape.n), dtype=np.float32) - np.float32(0.5)
     return a, b
+
+
+def implausible(runs: Iterable[Run]) -> tuple[str, ...]:
+    """A sentence for each run that is faster than a roof of its own allows: that roof or its bytes are wrong."""
+    lines = []
+    for run in runs:
+        over = above(run.placement, run.flop_per_s) if run.placement is not None else {}
+        if over:
+            roofs = ", ".join(f"{share:.0%} of what {name} allows" for name, share in over.items())
+            lines.append(f"{run.rung} at {run.shape} runs at {roofs}, which no kernel can: a roof or a count is wrong.")
+    return tuple(lines)
 
 
 class Climber:

@@ -160,8 +160,8 @@ def counted(activity: Activity | None, flop: int) -> str:
     parts = []
     done = activity.flop
     if done is not None and flop and not activity.tensor_instructions:
-        extra = "" if done <= flop else f" ({number(done / flop)} times 2MNK)"
-        parts.append(f"{si(done, 'FLOP')} in FP32 instructions{extra}" if done else "no FP32 instruction")
+        ratio = "exactly 2MNK" if done == flop else f"{number(done / flop)} times 2MNK"
+        parts.append(f"{si(done, 'FLOP')} in FP32 instructions ({ratio})" if done else "no FP32 instruction")
     if activity.tensor_instructions:
         parts.append(f"{activity.tensor_instructions:,} tensor instructions")
     if activity.occupancy is not None:

@@ -9,6 +9,7 @@ from helpers.results import H200_ROOFS, KERNELS, make_run
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ladder.climb import implausible
 from ladder.counters.metrics import STALLS as COUNTED
 from ladder.model import LEVELS, Activity, Quantity, Resources, Shape, Timing, Traffic
 from ladder.report.causes import Cause, Launch, causes, counted
@@ -19,7 +20,7 @@ from ladder.store import Run
 
 TILED = make_run(next(k for k in KERNELS if k.name == "tiled_32"), 4096, timed=True)
 BUSY = Activity(
-    origin="counted", ffma=2**35, fadd=0, fmul=0, tensor_instructions=0, occupancy=0.9, busy=0.98, issue_active=0.4,
+    origin="counted", ffma=2**36, fadd=0, fmul=0, tensor_instructions=0, occupancy=0.9, busy=0.98, issue_active=0.4,
     stalls={"mio_throttle": 0.55, "not_selected": 0.6 - 0.55 + 0.15, "wait": 0.11, "barrier": 0.05},
 )  # fmt: skip
 MANY = Launch(sm_count=132, blocks=16384, blocks_per_sm=2, roof_clock_hz=1.98e9)
@@ -100,7 +101,7 @@ def test_nearer_the_roof_one_cause_is_told_beside_the_roofs_own_lever() -> None:
 
 def test_what_warps_did_is_told_in_a_sentence() -> None:
     text = read(at(0.95, activity=BUSY), H200_ROOFS).counted
-    assert text.startswith("Counters: 68.7 GFLOP in FP32 instructions, 90 % of an SM's warps resident, ")
+    assert text.startswith("Counters: 137 GFLOP in FP32 instructions (exactly 2MNK), 90 % of an SM's warps resident, ")
     assert "an instruction issued in 40 % of the cycles. Warps wait for room" in text
     assert counted(None, 10) == ""
     assert "1.50 times 2MNK" in counted(Activity(origin="emulated", fadd=0, fmul=0, ffma=150), 200)
@@ -177,3 +178,11 @@ def test_every_placed_run_has_a_level_a_lever_and_no_exception(
 
 def test_a_cause_reads_as_one_text() -> None:
     assert Cause("launch", "1 us is short", "use more").text == "1 us is short: use more"
+
+
+def test_a_run_and_a_report_say_in_a_line_what_lies_above_its_roofs() -> None:
+    (line,) = implausible([at(0.99), at(1.2), replace(at(1.2), placement=None)])
+    assert line.startswith("tiled_32 at 4096x4096x4096 runs at ")
+    assert "120% of what sm allows" in line
+    assert "l2" not in line
+    assert line.endswith("a roof or a count is wrong.")
