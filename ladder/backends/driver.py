@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from ladder.errors import BackendError
 
 __all__ = [
-    "Reading",
     "compute_capability",
     "device_count",
     "driver_version",
     "find_gpu",
-    "reading_during",
     "translated",
 ]
 
 _EMULATED = "Rungs run without a GPU with --backend emulated."
 _SMI_TIMEOUT_S = 20.0
-_LOADED_S = 0.5
 
 
 def find_gpu() -> str | None:
@@ -104,47 +99,10 @@ def translated(what: str) -> Iterator[None]:
         raise BackendError(f"{what}: {str(error).strip()}") from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """The SM clock and the power drawn at one moment; None for what the GPU does not tell."""
-
-    sm_clock_hz: float | None = None
-    power_w: float | None = None
-
-
 def driver_version(pci_bus_id: str) -> str | None:
     """The driver's version as nvidia-smi writes it, such as ``"580.65.06"``; None without nvidia-smi."""
     answer = _ask(pci_bus_id, "driver_version")
     return answer[0] if answer else None
-
-
-def reading_during(pci_bus_id: str, keep_busy: Callable[[], None]) -> Reading:
-    """Clock and power while ``keep_busy``, which is called over and over, has the GPU at work.
-
-    nvidia-smi is asked once the load has lasted half a second, so that clock and power are those of the load.
-    """
-    path = shutil.which("nvidia-smi")
-    if path is None:
-        return Reading()
-    for power in ("power.draw.instant", "power.draw"):  # older drivers know the second alone
-        begun = time.perf_counter()
-        while time.perf_counter() < begun + _LOADED_S:
-            keep_busy()
-        with subprocess.Popen(
-            _command(path, pci_bus_id, f"clocks.sm,{power}"),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        ) as process:
-            while process.poll() is None:
-                keep_busy()
-                if time.perf_counter() > begun + _SMI_TIMEOUT_S:
-                    process.kill()
-            answer = process.stdout.read() if process.stdout else ""
-        if process.returncode == 0:
-            clock, watts = ([_number(text) for text in answer.split(",")] + [None, None])[:2]
-            return Reading(sm_clock_hz=None if clock is None else clock * 1e6, power_w=watts)
-    return Reading()
 
 
 def _ask(pci_bus_id: str, fields: str) -> list[str] | None:
@@ -162,11 +120,3 @@ def _ask(pci_bus_id: str, fields: str) -> list[str] | None:
 
 def _command(path: str, pci_bus_id: str, fields: str) -> list[str]:
     return [path, f"--id={pci_bus_id}", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
-
-
-def _number(text: str) -> float | None:
-    """A field of nvidia-smi: ``"[N/A]"`` and the like are None."""
-    try:
-        return float(text)
-    except ValueError:
-        return None

@@ -27,7 +27,6 @@ INTERVAL_S = 0.01
 """Between two polls. The driver itself renews power and clocks every few tens of milliseconds."""
 
 LIMITS = {
-    0x2: "application clocks",
     0x4: "power cap",
     0x8: "hardware slowdown",
     0x10: "sync boost",
@@ -38,7 +37,8 @@ LIMITS = {
     0x200: "board limit",
     0x400: "reliability voltage",
 }
-"""Bits of nvmlDeviceGetCurrentClocksEventReasons that hold the clock down, in words (nvml.h)."""
+"""Bits of nvmlDeviceGetCurrentClocksEventReasons that hold the clock down, in words (nvml.h). Application clocks (0x2)
+are left out: they are a setting, which holds from one run to the next, and the clock itself tells it."""
 
 IDLE = 0x1
 """The bit that says that nothing runs: the clock of such a moment is not that of the load."""

@@ -114,6 +114,7 @@ def places(runs: Sequence[Run], roofs: Roofs) -> Columns:
             Column(head="roof", cells=tuple(_tera(p.roof_flop_per_s) if p else "" for p in found)),
             Column(head="rate", cells=tuple(_tera(run.flop_per_s) for run in runs), spare=1),
             Column(head="of roof", cells=shares, spare=1),
+            Column(head="cold/warm", cells=tuple(number(run.cold_over_warm) for run in runs), spare=8),
         ),
         caption="Intensity by level, and what the rung's law predicts: FLOP/byte. Roof and rate: TFLOP/s.",
     )

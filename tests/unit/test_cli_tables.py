@@ -76,6 +76,15 @@ def test_a_wide_table_has_everything() -> None:
     assert "No room" not in caption
 
 
+def test_a_cold_time_stands_last_and_is_the_first_to_go() -> None:
+    assert RUN.time is not None
+    run = replace(RUN, time_cold=Timing(median=1.5e-6, p20=1e-6, p80=2e-6, samples=3))
+    (heads, _, cells), _ = drawn(places([run], H200_ROOFS), 200)
+    assert (heads[-1], cells[-1]) == ("cold/warm", "1.5")
+    _, caption = drawn(places([run], H200_ROOFS), 80)
+    assert caption.endswith("cold/warm.")
+
+
 @pytest.mark.parametrize("width", [120, 100, 80, 60])
 def test_a_narrow_table_names_what_it_leaves_out(width: int) -> None:
     lines, caption = drawn(places([RUN], H200_ROOFS), width)

@@ -11,8 +11,7 @@ import pytest
 from cuda.bindings import driver as bindings
 from cuda.core._utils.cuda_utils import CUDAError
 
-from ladder.backends import driver
-from ladder.backends.driver import Reading, driver_version, find_gpu, reading_during, translated
+from ladder.backends.driver import driver_version, find_gpu, translated
 from ladder.errors import BackendError
 
 CODES = bindings.CUresult
@@ -78,8 +77,6 @@ def test_the_drivers_errors_become_ours_and_others_pass() -> None:
 
 @pytest.fixture
 def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    monkeypatch.setattr(driver, "_LOADED_S", 0.0)
-
     def install(script: str) -> None:
         program = tmp_path / "nvidia-smi"
         program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
@@ -87,38 +84,6 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None
         monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
 
     return install
-
-
-def test_clock_and_power_are_read_while_the_gpu_is_kept_busy(smi: Callable[[str], None]) -> None:
-    smi('sleep 0.2; echo "1980, 412.31"')
-    calls: list[int] = []
-    assert reading_during("0:1:0.0", lambda: calls.append(1)) == Reading(sm_clock_hz=1.98e9, power_w=412.31)
-    assert len(calls) > 2
-
-
-def test_an_older_driver_is_asked_for_the_average(smi: Callable[[str], None]) -> None:
-    smi('case "$*" in *instant*) echo "not a valid field"; exit 2;; *) echo "1755, 300.00";; esac')
-    assert reading_during("0:1:0.0", lambda: None) == Reading(sm_clock_hz=1.755e9, power_w=300.0)
-
-
-@pytest.mark.parametrize(
-    ("script", "reading"),
-    [
-        ('echo "1980, [N/A]"', Reading(sm_clock_hz=1.98e9)),
-        ('echo "[N/A], 50.5"', Reading(power_w=50.5)),
-        ("echo nonsense", Reading()),
-        ("exit 9", Reading()),
-    ],
-)
-def test_what_nvidia_smi_does_not_tell_stays_unknown(smi: Callable[[str], None], script: str, reading: Reading) -> None:
-    smi(script)
-    assert reading_during("0:1:0.0", lambda: None) == reading
-
-
-def test_an_nvidia_smi_that_hangs_is_stopped(smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "_SMI_TIMEOUT_S", 0.3)
-    smi("exec sleep 60")
-    assert reading_during("0:1:0.0", lambda: None) == Reading()
 
 
 def test_the_drivers_version_is_nvidia_smis(smi: Callable[[str], None]) -> None:
@@ -131,4 +96,3 @@ def test_the_drivers_version_is_nvidia_smis(smi: Callable[[str], None]) -> None:
 def test_no_nvidia_smi_tells_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert driver_version("0:1:0.0") is None
-    assert reading_during("0:1:0.0", lambda: None) == Reading()

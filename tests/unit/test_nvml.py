@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ladder.backends import nvml
 from ladder.backends.nvml import IDLE, Nvml, Sample, Smi, Watched, condensed, sensor_of, watching
 
 BUS = "00000000:0f:00.0"
@@ -84,8 +85,10 @@ def test_an_older_nvidia_smi_is_asked_with_its_own_words(tmp_path: Path) -> None
     assert sensor.read() == Sample(sm_clock_hz=9e8, power_w=None, reasons=IDLE)
 
 
-def test_a_failing_nvidia_smi_tells_nothing(tmp_path: Path) -> None:
-    assert smi(tmp_path, "exit 9").read() == Sample()
+@pytest.mark.parametrize("script", ["exit 9", "echo nonsense", "exec sleep 60"])
+def test_a_failing_nvidia_smi_tells_nothing(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "_SMI_TIMEOUT_S", 0.3)
+    assert smi(tmp_path, script).read() == Sample()
 
 
 def test_samples_are_condensed_and_idle_moments_left_out() -> None:
