@@ -14,14 +14,16 @@ NAMED = 6
 
 
 def remarks(runs: Iterable[Run]) -> tuple[str, ...]:
-    """A sentence for the clocks that moved by more than 2 %, and one for each thing that held clocks down."""
+    """A sentence for the clocks that moved by more than 2 %, and one for each thing that held clocks down.
+
+    Rows are named with their shapes, unless these are all the same.
+    """
+    timed = [(run, run.time.watched) for run in runs if run.time is not None and run.time.watched is not None]
+    one_shape = len({run.shape for run, _ in timed}) == 1
     moved: list[str] = []
     held: dict[str, list[str]] = {}
-    for run in runs:
-        seen = run.time.watched if run.time is not None else None
-        if seen is None:
-            continue
-        name = f"{run.rung} {run.shape}"
+    for run, seen in timed:
+        name = run.rung if one_shape else f"{run.rung} {run.shape}"
         spread, low, high = seen.clock_spread, seen.sm_clock_low_hz, seen.sm_clock_high_hz
         if spread is not None and low is not None and high is not None and spread > STEADY_CLOCK:
             moved.append(f"{name} ({low / 1e9:.3f} to {high / 1e9:.3f} GHz)")
