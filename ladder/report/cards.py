@@ -17,7 +17,7 @@ _PROSE = ("removes", "leaves")
 _SMALLEST = 0.02
 """Part of the warps' time below which a reason to wait is left out."""
 
-_METHODS = {"graph": ", each of several products in a CUDA graph", "launches": ", of launches in a row"}
+_METHODS = {"graph": " in CUDA graphs", "launches": "", None: ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class Card:
         row: the run, its status and its reading.
         anchor: the card's id, unique on the page.
         prose: what the rung's own header says, as (label, text) pairs; once for each rung of a results file.
+        timed: how long it takes, and how the card ran meanwhile; empty without a time.
         counters: (quantity, value, origin) triples.
         source: the kernel, from its first line of code; once for each file, empty in its other cards.
         before: the rung that ``source`` is held against; empty for the first.
@@ -45,6 +46,7 @@ class Card:
     row: Row
     anchor: str
     prose: tuple[tuple[str, str], ...]
+    timed: str
     counters: tuple[tuple[str, str, str], ...]
     source: tuple[Line, ...]
     before: str
@@ -69,6 +71,7 @@ def cards(section: Section, anchor: str, told: set[str]) -> tuple[Card, ...]:
                 row=row,
                 anchor=anchors[index],
                 prose=_prose(row.rung) if row.rung is not None and row.name not in told else (),
+                timed=_timed(row),
                 counters=_counters(row),
                 source=_source(row.rung, before.rung if before else None) if row.rung is not None and first else (),
                 before=before.name if before else "",
@@ -98,8 +101,23 @@ def _following(rows: Sequence[Row], anchors: Sequence[str], index: int) -> tuple
     return None if found is None else (found.name, anchors[rows.index(found)])
 
 
+def _timed(row: Row) -> str:
+    """How long a product takes, warm and cold, how the card ran meanwhile, and what a library launched for it."""
+    run = row.run
+    sentences: list[str | None] = []
+    if run.time is not None:
+        taken = f"{seconds(run.time.median)}, the median of {run.time.samples} samples{_METHODS[run.time.method]}"
+        if run.time_cold is not None and run.cold_over_warm is not None:
+            taken += f"; {seconds(run.time_cold.median)} from a cold L2, {number(run.cold_over_warm)} times as long"
+        card = [si(run.clock_hz, "Hz") if run.clock_hz else "", f"{number(run.power_w)} W" if run.power_w else ""]
+        at = " and ".join(filter(None, card))
+        sentences.append(f"{taken}; at {at}" if at else taken)
+    sentences += [run.remark, run.kernel and f"Kernel: {run.kernel}"]
+    return " ".join(f"{sentence}." for sentence in sentences if sentence)
+
+
 def _counters(row: Row) -> tuple[tuple[str, str, str], ...]:
-    return (*_moved(row), *_done(row), *_times(row))
+    return (*_moved(row), *_done(row))
 
 
 def _done(row: Row) -> Iterator[tuple[str, str, str]]:
@@ -121,24 +139,6 @@ def _done(row: Row) -> Iterator[tuple[str, str, str]]:
     }
     yield from ((name, f"{count:,}", activity.origin) for name, count in instructions.items() if count is not None)
     yield from ((name, percent(share), activity.origin) for name, share in shares.items() if share is not None)
-
-
-def _times(row: Row) -> Iterator[tuple[str, str, str]]:
-    """How long a product takes, and how the card ran meanwhile."""
-    run, origin = row.run, "measured"
-    if run.time is not None:
-        yield "time", seconds(run.time.median), origin
-        yield "samples", f"{run.time.samples}{_METHODS.get(run.time.method or '', '')}", origin
-    if run.time_cold is not None and run.cold_over_warm is not None:
-        yield "time, cold L2", f"{seconds(run.time_cold.median)}, {number(run.cold_over_warm)} times as long", origin
-    if run.clock_hz:
-        yield "SM clock", si(run.clock_hz, "Hz"), origin
-    if run.power_w:
-        yield "power", f"{number(run.power_w)} W", origin
-    if run.remark is not None:
-        yield "while timed", run.remark, origin
-    if run.kernel is not None:
-        yield "kernel", run.kernel, "the library's choice"
 
 
 def _moved(row: Row) -> tuple[tuple[str, str, str], ...]:

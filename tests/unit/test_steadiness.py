@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from helpers.results import KERNELS, make_results, make_run, unhappy_runs
+from helpers.results import KERNELS, make_results, make_run, peer, unhappy_runs
 
 from ladder.model import Shape, Timing, Watched
 from ladder.report.cards import cards
@@ -73,12 +73,19 @@ def test_the_report_shows_cold_times_and_what_the_card_did() -> None:
     column = [title for title, _ in shown.head].index("cold / warm")
     assert [row[column].text for row in shown.rows] == ["1.25"]
     (card,) = cards(section, "s1", set())
-    found = {what: value for what, value, _ in card.counters}
-    assert found["SM clock"] == "1.75 GHz"
-    assert found["power"] == "650 W"
-    assert found["time, cold L2"].endswith(", 1.25 times as long")
-    assert found["while timed"].startswith("SM clock moved by 5.7%")
-    assert "launches in a row" in found["samples"]
+    assert card.timed == (
+        "241 µs, the median of 50 samples; 302 µs from a cold L2, 1.25 times as long; at 1.75 GHz and 650 W. "
+        "SM clock moved by 5.7%, 1.700 to 1.800 GHz; held down by: power cap."
+    )
+
+
+def test_a_peers_card_names_its_kernel() -> None:
+    run = replace(peer(1024, 33e12), kernel="a_kernel + another")
+    (section,) = sections(replace(make_results(1024, timed=True), runs=(run,)))
+    (card,) = cards(section, "s1", set())
+    assert card.timed == "65.1 µs, the median of 30 samples. Kernel: a_kernel + another."
+    (section,) = sections(make_results(64, kernels=KERNELS[:1]))
+    assert [card.timed for card in cards(section, "s1", set())] == [""]
 
 
 def test_a_record_without_cold_times_has_no_column_for_them() -> None:
