@@ -16,12 +16,16 @@ __all__ = [
     "block_tile",
     "c_stationary",
     "compulsory",
+    "copy",
     "dot",
     "predict",
     "register_tile",
     "saxpy",
+    "sector_share",
+    "strided",
     "tile_product",
     "useful",
+    "vector_add",
     "warp_request",
     "warp_wavefronts",
 ]
@@ -121,6 +125,35 @@ def warp_wavefronts(wavefronts: float) -> float:
     """
     _positive(wavefronts=wavefronts)
     return _WARP_FMA_FLOP / (wavefronts * _WAVEFRONT_BYTES)
+
+
+def sector_share(t: int) -> float:
+    """Bytes of a row of ``t`` floats over those of its sectors, 0..1: what L1 leaves of a law below T = 8.
+
+    Memory moves 32-byte sectors, eight floats each. A tile's row that begins on a multiple of its own length takes
+    ceil(T / 8) of them: whole ones where T is a multiple of 8, and half of one at T = 4.
+    """
+    _positive(t=t)
+    return _F32_BYTES * t / (_SECTOR_BYTES * -(-_F32_BYTES * t // _SECTOR_BYTES))
+
+
+def copy() -> float:
+    """0 FLOP/byte: a copy or a transpose moves 8 bytes an element and computes nothing."""
+    return 0.0
+
+
+def vector_add() -> float:
+    """1/12 FLOP/byte: z = x + y reads two words, writes one, and adds once an element."""
+    return 1 / (3 * _F32_BYTES)
+
+
+def strided(intensity: float) -> float:
+    """What is left of ``intensity`` where each lane stands in a sector of its own: an eighth.
+
+    4 bytes of 32 are used. That is so at L1 for every access, and at DRAM once the sweep over all sectors, which comes
+    before the next word of the same sector, no longer fits L2.
+    """
+    return intensity * _F32_BYTES / _SECTOR_BYTES
 
 
 def saxpy() -> float:

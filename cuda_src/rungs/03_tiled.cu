@@ -22,7 +22,6 @@ __global__ void __launch_bounds__(NUM_THREADS)
 tiled(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int N, int K) {
   constexpr int ROWS = NUM_THREADS / T;  // rows of a tile that the block covers in one pass
   constexpr int PASSES = T / ROWS;       // passes over a tile, and elements of C per thread
-  static_assert(T % 8 == 0, "a row of a tile must be whole 32-byte sectors");
   static_assert(NUM_THREADS % T == 0 && T % ROWS == 0, "the block must cover a T x T tile in whole passes of rows");
 
   __shared__ float As[T][T];  // (row of C, k)

@@ -2,7 +2,7 @@
 //
 // C = A @ B, row-major f32: A (M, K), B (K, N), C (M, N).
 //
-// Removes   the bank conflicts of rung 04, by one word per column. No other line of the kernel differs.
+// Removes   the bank conflicts of rung 04, by one word per column: PAD. Nothing else of the kernel differs.
 // How       PITCH = 33 is odd, so the banks (33 * column + k) % 32 = (column + k) % 32 of a warp's 32 columns are 32
 //           different ones: one wavefront per request. The price is 32 words of shared memory that hold nothing, and
 //           that ptxas can no longer read four k of a column at once, since 33 * column is not a multiple of 4.
@@ -13,14 +13,14 @@
 // /// rung
 // title  = "Transposed tile, padded"
 // kernel = "tiled_transposed"
-// params = { T = 32, NUM_THREADS = 1024 }
+// params = { T = 32, PAD = 1, NUM_THREADS = 1024 }
 // law    = "c_stationary"
 // ///
 
-template <int T, int NUM_THREADS>
+template <int T, int PAD, int NUM_THREADS>
 __global__ void __launch_bounds__(NUM_THREADS)
 tiled_transposed(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int N, int K) {
-  constexpr int PITCH = T + 1;  // words from one column of B to the next
+  constexpr int PITCH = T + PAD;  // words from one column of B to the next
   static_assert(NUM_THREADS == T * T, "one thread per element of the T x T tile");
   static_assert(T == 32, "a warp is one row of the tile, which the bank arithmetic relies on");
 

@@ -12,7 +12,7 @@ from ladder.errors import CatalogError
 
 __all__ = ["Declaration", "parse_declaration", "read_declaration"]
 
-_OPEN = re.compile(r"\s*//\s*///\s*rung\s*")
+_OPEN = r"\s*//\s*///\s*{fence}\s*"
 _CLOSE = re.compile(r"\s*//\s*///\s*")
 _COMMENT = re.compile(r"\s*// ?(.*)")
 _TOML_LINE = re.compile(r"\s*\(at line (\d+), column \d+\)|\s*\(at end of document\)")
@@ -58,32 +58,33 @@ class Declaration:
         raise CatalogError(f"{self.path}:{self.line_of(key)}: key {key!r}: {what}; {fix}")
 
 
-def read_declaration(path: Path) -> Declaration:
-    """Read ``path`` and parse the declaration between its two fences.
+def read_declaration(path: Path, *, fence: str = "rung") -> Declaration:
+    """Read ``path`` and parse the declaration between its two fences, the first of which says ``fence``.
 
     Raises:
         CatalogError: the file cannot be read, is not UTF-8, has no declaration or two of them, has one that does not
             end, or one that is not TOML.
     """
-    return parse_declaration(path, _read(path))
+    return parse_declaration(path, _read(path), fence=fence)
 
 
-def parse_declaration(path: Path, source: str) -> Declaration:
+def parse_declaration(path: Path, source: str, *, fence: str = "rung") -> Declaration:
     """The declaration in ``source``, the text of ``path``.
 
     Raises:
         CatalogError: as :func:`read_declaration`.
     """
     lines = source.removesuffix("\n").split("\n")
-    opened = [number for number, line in enumerate(lines, start=1) if _OPEN.fullmatch(line)]
+    opening = re.compile(_OPEN.format(fence=fence))
+    opened = [number for number, line in enumerate(lines, start=1) if opening.fullmatch(line)]
     if not opened:
         raise CatalogError(
-            f"{path}:1: no declaration; add comment lines that start with `// /// rung`, end with `// ///`, and hold "
-            f'at least `// title = "..."` and `// kernel = "..."`'
+            f"{path}:1: no declaration; add comment lines that start with `// /// {fence}`, end with `// ///`, and "
+            f'hold at least `// title = "..."` and `// kernel = "..."`'
         )
     if len(opened) > 1:
         raise CatalogError(
-            f"{path}:{opened[1]}: a second declaration; one file holds one rung: move it to its own file"
+            f"{path}:{opened[1]}: a second declaration; one file holds one {fence}: move it to its own file"
         )
     first = opened[0]
     body = _body(path, lines, first)

@@ -16,6 +16,7 @@ from ladder.cli.ceilings import ceilings
 from ladder.cli.compare import compare
 from ladder.cli.console import say, show
 from ladder.cli.diff import diff
+from ladder.cli.experiment import experiment
 from ladder.cli.explain import explain
 from ladder.cli.new import new
 from ladder.cli.options import (
@@ -122,15 +123,22 @@ def count(
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     jobs: Jobs = None,
 ) -> None:
-    """Count the bytes that rungs move at each level.
+    """Count the bytes that rungs move at each level, and what their warps do.
 
-    Bytes, wavefronts, requests and intensities: a GPU's own counters where ncu can read them, else exact counts of the
-    emulator. Only what is right is counted.
+    Bytes, wavefronts, requests, intensities and FP32 work: a GPU's own counters where ncu can read them, with occupancy
+    and what warps wait for, else exact counts of the emulator. Only what is right is counted.
     """
     limits = Limits(timeout_s=timeout, workers=jobs)
     session = _session(rungs, shape, _with_counters(backend), profile, limits, engine)
     raise typer.Exit(
-        commands.climb_rungs(session, time=False, command=_command(context), output=None, table=tables.traffic)
+        commands.climb_rungs(
+            session,
+            time=False,
+            command=_command(context),
+            output=None,
+            table=tables.traffic,
+            more=tables.activity,
+        )
     )
 
 
@@ -188,7 +196,7 @@ def doctor() -> None:
     raise typer.Exit(commands.examine())
 
 
-for command in (ceilings, new, explain, diff, compare):
+for command in (ceilings, experiment, new, explain, diff, compare):
     app.command()(command)
 app.command("profile")(make_profile)
 

@@ -57,11 +57,12 @@ def test_every_core_rung_takes_any_shape(rung) -> None:
     assert rung.multiple == (1, 1, 1)
 
 
-def test_conflict_and_padded_differ_in_one_line_of_code() -> None:
+def test_conflict_and_padded_differ_in_the_padding_alone() -> None:
     one, other = (rung.source.partition("// ///\n\n")[2].splitlines() for rung in find(["tiled_conflict", "padded"]))
     different = [(a, b) for a, b in zip(one, other, strict=True) if a != b]
-    assert len(different) == 1
-    assert different[0][0].replace("PITCH = T;", "PITCH = T + 1;") == different[0][1]
+    head, pitch = different
+    assert head == ("template <int T, int NUM_THREADS>", "template <int T, int PAD, int NUM_THREADS>")
+    assert pitch[0].replace("PITCH = T;", "PITCH = T + PAD;") == pitch[1]
 
 
 def test_a_sweep_names_its_rungs_after_the_first_list(tmp_path: Path) -> None:

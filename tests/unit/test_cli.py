@@ -46,7 +46,21 @@ def test_version() -> None:
     assert re.fullmatch(r"ladder \d\S*\n", accepted(ladder("--version")))
 
 
-COMMANDS = ["list", "run", "count", "check", "report", "doctor", "new", "explain", "diff", "compare"]
+COMMANDS = [
+    "list",
+    "run",
+    "count",
+    "check",
+    "ceilings",
+    "profile",
+    "experiment",
+    "report",
+    "doctor",
+    "new",
+    "explain",
+    "diff",
+    "compare",
+]
 
 
 def test_help_is_the_manual() -> None:

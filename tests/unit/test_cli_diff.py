@@ -54,14 +54,19 @@ def test_unified_shows_both_files_and_only_what_differs() -> None:
     assert after.startswith("+++ ")
     assert after.endswith("05_padded.cu")
     assert "-  constexpr int PITCH = T;  // words from one column of B to the next" in rest
-    assert "+  constexpr int PITCH = T + 1;  // words from one column of B to the next" in rest
+    assert "+  constexpr int PITCH = T + PAD;  // words from one column of B to the next" in rest
     assert not any(line.startswith(("+  __shared__", "-  __shared__")) for line in rest)
 
 
-def test_code_alone_differs_in_the_one_line_that_matters() -> None:
+def test_code_alone_differs_in_the_lines_that_matter() -> None:
     output = shown("tiled_conflict", "padded", "--code", *SMALL)
     changed = [line for line in output.splitlines() if re.match(r"[+-](?![+-]{2} )", line)]
-    assert changed == ["-  constexpr int PITCH = T;", "+  constexpr int PITCH = T + 1;"]
+    assert changed == [
+        "-template <int T, int NUM_THREADS>",
+        "+template <int T, int PAD, int NUM_THREADS>",
+        "-  constexpr int PITCH = T;",
+        "+  constexpr int PITCH = T + PAD;",
+    ]
 
 
 def test_side_by_side_shows_both_whole() -> None:
