@@ -25,9 +25,15 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 
 def climb_rungs(
-    session: Session, *, time: bool, command: str, output: Path | None, table: Callable[[Sequence[Run]], Columns]
+    session: Session,
+    *,
+    time: bool,
+    command: str,
+    output: Path | None,
+    table: Callable[[Sequence[Run]], Columns],
+    more: Callable[[Sequence[Run]], Columns | None] = lambda _: None,
 ) -> int:
-    """Climb every rung at every shape, keep the rows in ``output`` as they come, print ``table``; the exit code."""
+    """Climb every rung at every shape, keep the rows in ``output`` as they come, print the tables; the exit code."""
     jobs = session.jobs
     on_gpu = session.backend == "cuda"
     # A GPU's counters are read in a profiled run of their own, which is never timed.
@@ -59,7 +65,9 @@ def climb_rungs(
         kept = f"; their rows are in {output}" if output and rows else ""
         complain(f"interrupted: {len(rows)} of {len(jobs)} rungs had finished{kept}")
         return INTERRUPTED
-    show(table(results.runs))
+    for columns in (table(results.runs), more(results.runs)):
+        if columns is not None:
+            show(columns)
     for line in remarks(results.runs):
         say(line)
     for line in implausible(results.runs):

@@ -11,15 +11,16 @@ from rich.table import Table
 from rich.text import Text
 
 from ladder.catalog import prose_fields
-from ladder.model import LEVELS, Level, Roofs, Rung
+from ladder.model import LEVELS, Activity, Level, Roofs, Rung
 from ladder.store import Run
 
-__all__ = ["Column", "Columns", "catalogue", "number", "outcome", "places", "traffic"]
+__all__ = ["Column", "Columns", "activity", "catalogue", "number", "outcome", "places", "traffic"]
 
 _INTENSITIES: tuple[Level, ...] = ("dram", "l2", "l1", "shared", "sm")
 _STYLE = {"right": "green", "WRONG": "bold red", "FAILED": "bold red", "skipped": "yellow", "unchecked": "yellow"}
 _GAP = 2
 _WORDS = 60
+_NOTABLE = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +138,37 @@ def traffic(runs: Sequence[Run]) -> Columns:
         ),
         caption="A wavefront is a pass of 128 bytes through the SM's data pipe; all kinds add up to sm.",
     )
+
+
+def activity(runs: Sequence[Run]) -> Columns | None:
+    """A row per rung: FP32 work and what its warps did meanwhile; None when nobody counted that."""
+    found = [(run, run.activity) for run in runs if run.activity is not None]
+    if not found:
+        return None
+    of_work = [a.flop / run.shape.flop if a.flop is not None and run.shape.flop else None for run, a in found]
+    return Columns(
+        columns=(
+            _text("rung", [run.rung for run, _ in found]),
+            *_shape([run for run, _ in found]),
+            Column(head="FP32 FLOP", cells=tuple("" if a.flop is None else str(a.flop) for _, a in found), spare=2),
+            Column(head="of 2MNK", cells=tuple("" if share is None else f"{share:.6g}" for share in of_work)),
+            Column(head="tensor", cells=tuple(str(a.tensor_instructions or "") for _, a in found), spare=3),
+            Column(head="occupancy", cells=tuple(_share(a.occupancy) for _, a in found)),
+            Column(head="SMs busy", cells=tuple(_share(a.busy) for _, a in found), spare=1),
+            Column(head="issuing", cells=tuple(_share(a.issue_active) for _, a in found)),
+            _text("warps wait for", [_waits(a) for _, a in found], spare=4),
+            _text("origin", [a.origin for _, a in found], spare=5),
+        ),
+        caption="Tensor: warp instructions. Issuing: cycles with an instruction issued, of those with a warp.",
+    )
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"
+
+
+def _waits(seen: Activity) -> str:
+    return ", ".join(f"{reason} {share:.0%}" for reason, share in seen.leading_stalls[:3] if share >= _NOTABLE)
 
 
 def _levels(run: Run) -> Iterator[tuple[str, str, str, str, str, str, str]]:

@@ -10,8 +10,8 @@ from helpers.results import H200_ROOFS
 from rich.console import Console
 
 from ladder.catalog import load_catalog
-from ladder.cli.tables import Columns, catalogue, outcome, places, traffic
-from ladder.model import Check, Law, Placement, Quantity, Roofs, Shape, Timing, Traffic
+from ladder.cli.tables import Columns, activity, catalogue, outcome, places, traffic
+from ladder.model import Activity, Check, Law, Placement, Quantity, Roofs, Shape, Timing, Traffic
 from ladder.store import Run
 
 RIGHT = Check(passed=True, exact_integers=True, worst_error_over_bound=0.01)
@@ -167,3 +167,18 @@ def test_a_wide_terminal_shows_what_each_rung_removes() -> None:
     assert "removes" not in narrow[0]
     assert caption.startswith("No room for:")
     assert caption.endswith("removes.")
+
+
+def test_what_warps_did_has_a_row_for_each_rung_that_was_counted() -> None:
+    seen = Activity(
+        origin="counted", fadd=0, fmul=0, ffma=64**3, tensor_instructions=0, occupancy=0.5, busy=0.9,
+        issue_active=0.25, stalls={"wait": 0.2, "mio_throttle": 0.4, "barrier": 0.01},
+    )  # fmt: skip
+    assert activity([RUN]) is None
+    others = (RUN, replace(RUN, rung="other", activity=Activity(origin="emulated")))
+    columns = activity([replace(RUN, rung="mine", activity=seen), *others])
+    assert columns is not None
+    lines, _ = drawn(columns, 160)
+    (mine,) = [line for line in lines if line[:1] == ["mine"]]
+    assert mine == ["mine", str(2 * 64**3), "1", "50%", "90%", "25%", "mio_throttle", "40%,", "wait", "20%", "counted"]
+    assert ["other", "emulated"] in lines
