@@ -15,6 +15,7 @@ from ladder.report.cards import Card, cards
 from ladder.report.draw import Drawing
 from ladder.report.explore import Asked, view
 from ladder.report.l2 import finding, series
+from ladder.report.ridges import HEAD, RidgeRow, ridge_rows
 from ladder.report.summary import brief, summary
 from ladder.report.table import Table, table
 from ladder.report.text import LEVEL_NAMES, ORIGIN_MEANINGS, ROOF_NAMES, listing, number, si, slug
@@ -70,12 +71,16 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """One results file; ``across`` is the figure over its cubic shapes, and ``finding`` what it shows."""
+    """One results file; ``across`` is the figure over its cubic shapes, and ``finding`` what it shows.
+
+    ``ridges`` are those of the known cards; only the first results file of a card has them.
+    """
 
     title: str
     anchor: str
     facts: tuple[tuple[str, str], ...]
     roofs: tuple[Roof, ...]
+    ridges: tuple[RidgeRow, ...]
     timed: bool
     parts: tuple[Part, ...]
     across: Figure | None
@@ -89,6 +94,7 @@ class Page:
     groups: tuple[Group, ...]
     meanings: tuple[tuple[str, str], ...]
     method: str
+    ridge_head: tuple[str, ...] = HEAD
 
     @property
     def views(self) -> list[dict[str, Any]]:
@@ -122,7 +128,11 @@ def build(results: Sequence[Results], out: Path, catalog: Mapping[str, Rung] | N
         for run in each.runs
         if run.traffic is not None and "asked" in run.traffic.levels
     }
-    groups = tuple(_group(each, out, catalog, taken, asked) for each in results)
+    names = [each.device.name for each in results]
+    groups = tuple(
+        _group(each, out, catalog, taken, asked, first=names.index(each.device.name) == index)
+        for index, each in enumerate(results)
+    )
     method = out.parent / "method.md"
     return Page(
         groups=groups,
@@ -131,7 +141,15 @@ def build(results: Sequence[Results], out: Path, catalog: Mapping[str, Rung] | N
     )
 
 
-def _group(results: Results, out: Path, catalog: Mapping[str, Rung] | None, taken: Counter[str], asked: Asked) -> Group:
+def _group(
+    results: Results,
+    out: Path,
+    catalog: Mapping[str, Rung] | None,
+    taken: Counter[str],
+    asked: Asked,
+    *,
+    first: bool,
+) -> Group:
     device = results.device
     where = "emulated on the CPU" if device.backend == "emulated" else "run on the GPU"
     anchor = _unique(slug(f"{device.name} {device.backend}"), taken)
@@ -143,6 +161,7 @@ def _group(results: Results, out: Path, catalog: Mapping[str, Rung] | None, take
         anchor=anchor,
         facts=_facts(results),
         roofs=_roofs(results),
+        ridges=ridge_rows(results) if first else (),
         timed=any(section.timed for section in found),
         parts=tuple(_part(section, f"{anchor}-{section.shape}", out, told, asked) for section in found),
         across=None if across is None else Figure(drawing=across, stem=f"{anchor}-{across.kind}"),
