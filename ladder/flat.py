@@ -24,6 +24,7 @@ COLUMNS: tuple[str, ...] = (
     *("shared_requests", "shared_wavefronts", "wavefronts_per_request"),
     *("law", *(f"law_{level}_flop_per_byte" for level in LEVELS)),
     *("registers", "smem_bytes", "spill_bytes", "occupancy"),
+    *("fp32_flop", "tensor_instructions", "occupancy_achieved", "sm_busy", "issue_active", "leading_stall"),
     *("beside", "beside_time_s", "speedup", "kernel"),
 )
 """The keys of every row, in order; units are at their end. ``bytes`` have an ``origin``: one of
@@ -86,6 +87,10 @@ def _row(run: Run, device: Device | None) -> dict[str, Cell]:
     if (used := run.resources) is not None:
         row |= {"registers": used.registers, "smem_bytes": used.smem_bytes, "spill_bytes": used.spill_bytes}
         row["occupancy"] = used.occupancy
+    if (done := run.activity) is not None:
+        row |= {"fp32_flop": done.flop, "tensor_instructions": done.tensor_instructions, "sm_busy": done.busy}
+        row |= {"occupancy_achieved": done.occupancy, "issue_active": done.issue_active}
+        row["leading_stall"] = done.leading_stalls[0][0] if done.stalls else None
     if run.beside is not None:
         row |= {"beside": run.beside.rung, "beside_time_s": run.beside.time.median}
     return row

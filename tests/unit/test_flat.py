@@ -12,7 +12,7 @@ from helpers.results import KERNELS, make_results, make_run, peer, unhappy_runs
 
 import ladder
 from ladder.flat import COLUMNS, rows
-from ladder.model import LEVELS, Timing, Watched
+from ladder.model import LEVELS, Activity, Timing, Watched
 from ladder.store import Beside
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -106,3 +106,16 @@ def test_the_page_has_every_column_and_every_name() -> None:
     assert documented == set(COLUMNS)
     for name in set(ladder.__all__) - {"__version__"}:
         assert re.search(rf"`{name}[`(]", page), name
+
+
+def test_what_warps_did_is_in_the_row() -> None:
+    seen = Activity(
+        origin="counted", fadd=1, fmul=2, ffma=3, tensor_instructions=4, occupancy=0.5, busy=0.75, issue_active=0.25,
+        stalls={"wait": 0.2, "barrier": 0.4},
+    )  # fmt: skip
+    (row,) = rows(replace(make_run(KERNELS[3]), activity=seen))
+    assert (row["fp32_flop"], row["tensor_instructions"]) == (9, 4)
+    assert (row["occupancy_achieved"], row["sm_busy"], row["issue_active"]) == (0.5, 0.75, 0.25)
+    assert row["leading_stall"] == "barrier"
+    (row,) = rows(replace(make_run(KERNELS[3]), activity=Activity(origin="emulated")))
+    assert row["leading_stall"] is None
