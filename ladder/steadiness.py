@@ -31,7 +31,7 @@ def remarks(runs: Iterable[Run]) -> tuple[str, ...]:
             held.setdefault(limit, []).append(name)
     lines = [f"The SM clock was held down ({limit}) while timing {_listed(names)}." for limit, names in held.items()]
     if moved:
-        lines.insert(0, f"The SM clock moved by more than {STEADY_CLOCK:.0%} while timing {_listed(moved)}.")
+        lines.insert(0, f"The SM clock moved by more than {100 * STEADY_CLOCK:g} % while timing {_listed(moved)}.")
     return tuple(lines)
 
 

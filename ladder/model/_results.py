@@ -161,7 +161,7 @@ class Watched:
         spread, low, high = self.clock_spread, self.sm_clock_low_hz, self.sm_clock_high_hz
         parts = [f"held down by: {', '.join(self.limits)}"] if self.limits else []
         if spread is not None and low is not None and high is not None and spread > STEADY_CLOCK:
-            parts.insert(0, f"moved by {spread:.1%}, {low / 1e9:.3f} to {high / 1e9:.3f} GHz")
+            parts.insert(0, f"moved by {100 * spread:.1f} %, {low / 1e9:.3f} to {high / 1e9:.3f} GHz")
         return f"SM clock {'; '.join(parts)}" if parts else None
 
 

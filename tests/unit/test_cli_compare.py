@@ -59,8 +59,8 @@ def test_clocks_and_methods_that_differ_are_warned_of(tmp_path: Path) -> None:
     output = good(compared(tmp_path, at(1.98e9, "launches"), at(1.755e9, "graph")))
     warned = [line for line in output.splitlines() if line.startswith("Warning")]
     assert warned == [
-        "Warning: 1 row was timed at SM clocks more than 2% apart, padded 1024x1024x1024 at 1.980 and 1.755 GHz "
-        "(12.8%): their times tell of the clocks as well.",
+        "Warning: 1 row was timed at SM clocks more than 2 % apart, padded 1024x1024x1024 at 1.980 and 1.755 GHz "
+        "(12.8 %): their times tell of the clocks as well.",
         "Warning: 1 row was timed in a CUDA graph in one file and launch by launch in the other, which takes longer "
         "where products are short.",
     ]

@@ -138,7 +138,7 @@ def test_a_row_has_both_times_and_the_clock_of_the_warm_one() -> None:
     row = climb(rung(), SHAPE, Both(), H200_ROOFS)
     assert row.cold_over_warm == pytest.approx(2)
     assert (row.sm_clock_hz, row.power_w, row.clock_hz) == (1.7e9, 650.0, 1.7e9)
-    assert row.remark == "SM clock moved by 11.8%, 1.600 to 1.800 GHz; held down by: power cap"
+    assert row.remark == "SM clock moved by 11.8 %, 1.600 to 1.800 GHz; held down by: power cap"
 
 
 def test_what_needs_no_launch_is_not_timed_cold() -> None:

@@ -41,7 +41,7 @@ def test_each_thing_is_one_sentence_with_the_rows_that_it_met() -> None:
         timed(2, seen(1.98e9, 1.98e9)),
     ]
     assert remarks(iter(runs)) == (
-        "The SM clock moved by more than 2% while timing naive (1.700 to 1.800 GHz).",
+        "The SM clock moved by more than 2 % while timing naive (1.700 to 1.800 GHz).",
         "The SM clock was held down (power cap) while timing naive, coalesced.",
         "The SM clock was held down (thermal limit) while timing coalesced.",
     )
@@ -75,7 +75,7 @@ def test_the_report_shows_cold_times_and_what_the_card_did() -> None:
     (card,) = cards(section, "s1", set())
     assert card.timed == (
         "241 µs, the median of 50 samples; 302 µs from a cold L2, 1.25 times as long; at 1.75 GHz and 650 W. "
-        "SM clock moved by 5.7%, 1.700 to 1.800 GHz; held down by: power cap."
+        "SM clock moved by 5.7 %, 1.700 to 1.800 GHz; held down by: power cap."
     )
 
 
