@@ -104,7 +104,8 @@ def _warnings(found: Comparison) -> Iterator[str]:
         clocks = " and ".join(f"{(run.clock_hz or 0) / 1e9:.3f}" for run in (worst.before, worst.after))
         yield (
             f"Warning: {_rows_of(apart)} timed at SM clocks more than {100 * STEADY_CLOCK:g} % apart, "
-            f"{_name(worst.after)} at {clocks} GHz ({100 * (worst.clocks_apart or 0):.1f} %): their times tell of the clocks as well."
+            f"{_name(worst.after)} at {clocks} GHz ({100 * (worst.clocks_apart or 0):.1f} %): their times tell of the "
+            "clocks as well."
         )
     otherwise = [pair for pair in found.pairs if pair.timed_otherwise]
     if otherwise:
