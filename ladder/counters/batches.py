@@ -33,7 +33,7 @@ MOST_HANGS = 3
 START_LIMIT_S = 180.0
 """Until the process has started under ncu and opened the GPU."""
 
-_END_LIMIT_S = 60.0
+_END_LIMIT_S, _RECOVERY_S = 60.0, 3.0
 _AFTER_A_KILL_S = 20.0
 _LOOK_S = 0.05
 
@@ -69,7 +69,7 @@ def profile_each(jobs: Sequence[Job], metrics: Mapping[str, str], *, cold: bool,
     rows: dict[int, tuple[ncu.Row, ...]] = {}
     lost: dict[int, str] = {}
     waiting = [list(range(len(jobs)))] if jobs else []
-    hangs = 0
+    hangs, patience = 0, 0
     while waiting:
         batch = waiting.pop(0)
         if hangs >= MOST_HANGS:
@@ -78,24 +78,33 @@ def profile_each(jobs: Sequence[Job], metrics: Mapping[str, str], *, cold: bool,
         ended = _profile([jobs[index] for index in batch], metrics, cold=cold, limit_s=limit_s)
         counted = ended.complete
         rows |= dict(zip(batch, counted, strict=False))
-        if ended.problem is None:
+        if ended.problem is None or len(counted) == len(batch):
             continue
-        hangs += ended.overran
-        if ended.finished < len(batch):
-            lost[batch[ended.finished]] = ended.problem
-        elif len(counted) < len(batch):
-            raise BackendError(ended.problem)
-        waiting = [
-            part for part in (batch[len(counted) : ended.finished], batch[ended.finished + 1 :]) if part
-        ] + waiting
+        if ended.overran:
+            hangs, patience = hangs + 1, 1
+        elif patience and not counted:
+            # A GPU that has just lost a process in the middle of a kernel may not let itself be profiled at once.
+            patience -= 1
+            time.sleep(_RECOVERY_S)
+            waiting.insert(0, batch)
+            continue
+        culprit = ended.finished
+        if culprit == len(batch) or not ended.begun:
+            # ncu failed between two products, at one that it did not profile, or before the first of all.
+            culprit = len(counted)
+            if not rows:
+                raise BackendError(ended.problem)
+        lost[batch[culprit]] = ended.problem
+        waiting = [part for part in (batch[len(counted) : culprit], batch[culprit + 1 :]) if part] + waiting
     return Batched(rows=rows, lost=lost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ended:
-    """How a process ended: rows of the first jobs, how many of them it finished, and what stopped it."""
+    """How a process ended: rows of the first jobs, how many of them it began and finished, and what stopped it."""
 
     complete: list[tuple[ncu.Row, ...]]
+    begun: int
     finished: int
     problem: str | None
     overran: bool
@@ -122,11 +131,10 @@ def _profile(jobs: Sequence[Job], metrics: Mapping[str, str], *, cold: bool, lim
     finished = events.count("end")
     failure = next((event.removeprefix("failed ") for event in events if event.startswith("failed ")), None)
     problem = overrun or failure or ncu.problem_in(text, *said, exit_code=process.returncode)
-    if problem is not None and "begin" not in events:
-        raise BackendError(problem)  # no product's fault
     found = _rows(text, needed=problem is None)
     complete = _in_order(found, jobs[:finished] if problem else jobs, whole=problem is None)
-    return _Ended(complete=complete, finished=finished, problem=problem, overran=overrun is not None)
+    begun = events.count("begin")
+    return _Ended(complete=complete, begun=begun, finished=finished, problem=problem, overran=overrun is not None)
 
 
 def _rows(text: str, *, needed: bool) -> tuple[ncu.Row, ...]:
@@ -184,7 +192,7 @@ def _in_order(report: Sequence[ncu.Row], jobs: Sequence[Job], *, whole: bool) ->
         expected = launched(rung, shape)
         mine, rest = rest[: len(expected)], rest[len(expected) :]
         astray = next((row.kernel for row, name in zip(mine, expected, strict=False) if name not in row.kernel), None)
-        if len(mine) < len(expected) and astray is None and not whole:
+        if not whole and (len(mine) < len(expected) or astray is not None):
             return out
         if len(mine) < len(expected) or astray is not None:
             short = f"it reports {len(mine)} of {len(expected)} launches"

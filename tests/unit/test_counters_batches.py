@@ -34,6 +34,10 @@ if unknown:
     open(option("--log-file"), "w").write(f"==ERROR== Failed to find metric {{unknown[0]}}\\n")
     sys.exit(1)
 if fate.get("start") == "hangs": time.sleep(60)
+if names[0] in fate.get("busy after", []) and not os.path.exists({told!r} + "-busy"):
+    open({told!r} + "-busy", "w").close()
+    open(option("--log-file"), "w").write("==ERROR== The driver resource was unavailable.\\n")
+    sys.exit(1)
 progress, done, code = os.open(spec["progress"], os.O_CREAT | os.O_WRONLY | os.O_APPEND), 0, 0
 def tell(event): os.write(progress, (event + "\\n").encode())
 profiled = os.fork()
@@ -56,6 +60,9 @@ with open(option("--log-file"), "w") as file:
     if ended: file.write("==ERROR== The application returned an error code\\n")
     kept = names[: names.index(bad[0])] if bad else names
     if bad and fate[bad[0]] == "crashes": kept = []
+    if bad and fate[bad[0]] == "unprofiled":
+        kept, ended = [name for name in names if name != bad[0]], 1
+        file.write("==ERROR== Failed to profile a kernel\\n")
     writer = csv.writer(file, quoting=csv.QUOTE_ALL)
     if kept: writer.writerow(["ID", "Kernel Name", *metrics])
     for number, name in enumerate(kept):
@@ -99,6 +106,7 @@ def names_of(counted: dict[tuple[str, Shape], object]) -> list[str]:
     [
         ("fails", "CUDA_ERROR_ILLEGAL_ADDRESS", [[*NAMES], ["tiled_16", "tiled_32"]]),
         ("hangs", "did not end within 1 s", [[*NAMES], ["tiled_16", "tiled_32"]]),
+        ("unprofiled", "Failed to profile a kernel", [[*NAMES], ["tiled_16", "tiled_32"]]),
         ("crashes", "exit code 1", [[*NAMES], ["naive"], ["tiled_16", "tiled_32"]]),
         ("hangs and takes ncu with it", "did not end within 1 s", [[*NAMES], ["naive"], ["tiled_16", "tiled_32"]]),
     ],
@@ -117,6 +125,21 @@ def test_one_bad_product_loses_its_own_counters(
     assert batches_of_core == first_batches
     # What the first run has lost the second does not try.
     assert [names for count, names in told if count == len(PIPE)] == [["naive", "tiled_16", "tiled_32"]]
+
+
+def test_a_gpu_that_is_busy_after_a_hang_is_tried_again(
+    profiled: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "_RECOVERY_S", 0.1)
+    found, told = profiled({"coalesced": "hangs", "busy after": ["tiled_16"]})
+    assert names_of(found.traffic) == ["naive", "tiled_16", "tiled_32"]
+    assert list(found.lost) == [("coalesced", SMALL)]
+    assert [names[0] for count, names in told if count == len(CORE)] == ["naive", "tiled_16", "tiled_16"]
+
+
+def test_what_fails_everything_is_an_error_and_no_rungs_fault(profiled: Callable[..., Any]) -> None:
+    with pytest.raises(BackendError, match="dcgmi profile --pause"):
+        profiled({"busy after": ["naive"]})
 
 
 def test_after_a_few_that_hang_the_others_are_given_up(
