@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +188,11 @@ def test_nothing_measured_is_nothing_written(tmp_path: Path, monkeypatch: pytest
     result = ladder("--json", str(tmp_path / "c.json"))
     assert result.exit_code == 2
     assert not (tmp_path / "c.json").exists()
+
+
+def test_ceilings_come_back_from_a_child_process_whole() -> None:
+    made = found(*SEEN)
+    assert pickle.loads(ForkingPickler.dumps(made)) == made
 
 
 def test_a_run_says_when_its_roofs_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
