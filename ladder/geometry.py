@@ -149,7 +149,9 @@ def workspace_bytes(rung: Rung, shape: Shape, *, resident: int | None = None) ->
     """Bytes that the rung's packed operand and its room take, for the largest launch; 0 when it packs nothing.
 
     Args:
-        rung, shape, resident: as for :func:`plan`.
+        rung: the kernel.
+        shape: M, N, K.
+        resident: as for :func:`plan`.
 
     Raises:
         ShapeError: as :func:`plan`.
