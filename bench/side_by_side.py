@@ -38,7 +38,7 @@ def sampler(backend: CudaBackend, contestant: Contestant) -> Sampling:
         contestant.enqueue()
         return sample()
 
-    return Sampling(primed, sample.method)
+    return Sampling(primed, sample.method, sample.products)
 
 
 def cold(backend: CudaBackend, contestant: Contestant) -> Timing:

@@ -174,8 +174,10 @@ class CudaBackend:
         if once < SHORT_S:
             with contextlib.suppress(BackendError):  # then it is launched: the Timing tells which
                 graph = captured(self.gpu, several)
-                return Sampling(lambda: self.gpu.elapsed_s(graph.launch, launches=_GRAPH_LAUNCHES) / repeats, "graph")
-        return Sampling(lambda: self.gpu.elapsed_s(several, launches=repeats * launches) / repeats, "launches")
+                return Sampling(
+                    lambda: self.gpu.elapsed_s(graph.launch, launches=_GRAPH_LAUNCHES) / repeats, "graph", repeats
+                )
+        return Sampling(lambda: self.gpu.elapsed_s(several, launches=repeats * launches) / repeats, "launches", repeats)
 
     def watching(self) -> AbstractContextManager[Watch]:
         """Clock, power and limits of this GPU while a block runs; see :func:`ladder.backends.nvml.watching`."""

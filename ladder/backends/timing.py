@@ -52,10 +52,11 @@ SETTLED = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """A sampler that knows how it times."""
+    """A sampler that knows how it times: the mean of ``products`` products, in seconds."""
 
     take: Sampler
     method: Method
+    products: int = 1
 
     def __call__(self) -> float:
         """One sample, in seconds."""
@@ -139,13 +140,14 @@ def measure_interleaved(
         for sample in samples:
             sample()
     taken: list[list[float]] = [[] for _ in samples]
+    products = [sample.products if isinstance(sample, Sampling) else 1 for sample in samples]
     deadline = clock() + 2 * rule.max_time_s * len(samples)
     with nullcontext(Watch()) if watch is None else watch() as watched:
         while True:
             for sample, kept in zip(samples, taken, strict=True):
                 kept.append(sample())
             late = clock() >= deadline and len(taken[0]) >= rule.min_samples
-            if late or all(rule.done(kept) for kept in taken):
+            if late or all(rule.done([many * one for one in kept]) for many, kept in zip(products, taken, strict=True)):
                 break
     seen: dict[str, Any] = {"watched": watched.result} if watched.result.samples else {}
     return tuple(

@@ -143,6 +143,20 @@ def test_a_card_that_tells_nothing_leaves_no_trace() -> None:
     assert timing.watched is None
 
 
+def test_what_is_measured_is_the_time_of_all_products_of_a_sample() -> None:
+    """A short product, of which fifty make a sample, takes no longer to time than a long one."""
+    clock = Clock()
+    rule = StopRule(min_samples=5, min_time_s=0.3, max_time_s=2.0)
+
+    def sample() -> float:
+        clock.now_s += 1e-3
+        return 2e-5
+
+    timing = measure(Sampling(sample, "graph", 50), rule=rule, clock=clock, warm=False)
+    assert timing.samples == pytest.approx(300, abs=2)
+    assert timing.median == 2e-5
+
+
 def test_a_time_says_how_it_was_taken() -> None:
     clock = Clock()
     graph, plain = Sampling(clock.sampler(repeat(0.01)), "graph"), clock.sampler(repeat(0.02))
