@@ -19,7 +19,8 @@ class Activity:
     Attributes:
         origin: ``"counted"`` by a GPU, or ``"emulated"``: instructions only.
         fadd, fmul, ffma: FP32 instructions times the lanes whose predicate was on.
-        tensor_instructions: warp instructions of the tensor cores, of any shape.
+        tensor_instructions: warp instructions of the tensor pipe, of any shape. A kernel without tensor cores has some,
+            too: ptxas may load constants with HFMA2.MMA, which runs there.
         occupancy: resident warps over an SM's maximum, 0..1, averaged over the cycles in which it had any.
         busy: part of the SMs' cycles in which they had a warp, 0..1: what few threadblocks and a ragged end leave.
         issue_active: part of those cycles in which a scheduler issued an instruction, 0..1.

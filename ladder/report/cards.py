@@ -129,7 +129,7 @@ def _done(row: Row) -> Iterator[tuple[str, str, str]]:
         "FFMA, times lanes": activity.ffma,
         "FADD, times lanes": activity.fadd,
         "FMUL, times lanes": activity.fmul,
-        "tensor instructions": activity.tensor_instructions,
+        "instructions of the tensor pipe": activity.tensor_instructions,
     }
     shares = {
         "occupancy achieved": activity.occupancy,

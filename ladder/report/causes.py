@@ -159,10 +159,12 @@ def counted(activity: Activity | None, flop: int) -> str:
         return ""
     parts = []
     done = activity.flop
-    if done is not None and flop and not activity.tensor_instructions:
+    # Of a kernel without tensor cores the tensor pipe sees constants that ptxas loads with HFMA2.MMA.
+    on_tensor_cores = bool(activity.tensor_instructions) and (done is None or 2 * done < flop)
+    if done is not None and flop and not on_tensor_cores:
         ratio = "exactly 2MNK" if done == flop else f"{number(done / flop)} times 2MNK"
         parts.append(f"{si(done, 'FLOP')} in FP32 instructions ({ratio})" if done else "no FP32 instruction")
-    if activity.tensor_instructions:
+    if on_tensor_cores:
         parts.append(f"{activity.tensor_instructions:,} tensor instructions")
     if activity.occupancy is not None:
         parts.append(f"{percent(activity.occupancy)} of an SM's warps resident")

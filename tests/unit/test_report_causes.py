@@ -107,6 +107,8 @@ def test_what_warps_did_is_told_in_a_sentence() -> None:
     assert "1.50 times 2MNK" in counted(Activity(origin="emulated", fadd=0, fmul=0, ffma=150), 200)
     tensor = Activity(origin="counted", fadd=0, fmul=0, ffma=0, tensor_instructions=5000)
     assert counted(tensor, 10**9) == "Counters: 5,000 tensor instructions."
+    constants = Activity(origin="counted", fadd=0, fmul=0, ffma=100, tensor_instructions=7)
+    assert counted(constants, 200) == "Counters: 200 FLOP in FP32 instructions (exactly 2MNK)."
 
 
 @pytest.mark.parametrize("level", ["dram", "l2", "sm", "shared", "fp32"])
