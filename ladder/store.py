@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -132,7 +133,15 @@ def save(results: Results, path: str | Path) -> None:
     Raises:
         StoreError: the folder cannot be made or written.
     """
-    write_whole(Path(path), json.dumps(to_json(results), indent=1) + "\n")
+    write_whole(Path(path), _SAMPLES.sub(_in_a_line, json.dumps(to_json(results), indent=1)) + "\n")
+
+
+_SAMPLES = re.compile(r'(?<="kept": \[)[^]]*(?=])')
+
+
+def _in_a_line(samples: re.Match[str]) -> str:
+    """Numbers of a list that stand on a line each, on one."""
+    return " ".join(samples[0].split())
 
 
 def write_whole(path: Path, text: str) -> None:

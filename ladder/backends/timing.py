@@ -44,6 +44,9 @@ SHORT_S = 1e-4
 """A product shorter than this is timed in a graph: the gap before a launch is a few per cent of it, or more."""
 
 MAX_LAUNCHES = 200
+LOOKS = 50
+"""The rule is asked each time that there are a fiftieth more samples: the card rests while it is."""
+
 WARM_S = 0.25
 WINDOW_S = 0.1
 MAX_WARM_S = 1.5
@@ -141,14 +144,19 @@ def measure_interleaved(
             sample()
     taken: list[list[float]] = [[] for _ in samples]
     products = [sample.products if isinstance(sample, Sampling) else 1 for sample in samples]
+    looked_at = 0
     deadline = clock() + 2 * rule.max_time_s * len(samples)
     with nullcontext(Watch()) if watch is None else watch() as watched:
         while True:
             for sample, kept in zip(samples, taken, strict=True):
                 kept.append(sample())
-            late = clock() >= deadline and len(taken[0]) >= rule.min_samples
-            if late or all(rule.done([many * one for one in kept]) for many, kept in zip(products, taken, strict=True)):
+            count = len(taken[0])
+            if clock() >= deadline and count >= rule.min_samples:
                 break
+            if count >= looked_at:
+                if all(rule.done([many * one for one in kept]) for many, kept in zip(products, taken, strict=True)):
+                    break
+                looked_at = count + max(1, count // LOOKS)
     seen: dict[str, Any] = {"watched": watched.result} if watched.result.samples else {}
     return tuple(
         replace(summarize(kept), method=sample.method if isinstance(sample, Sampling) else None, **seen)

@@ -153,7 +153,7 @@ def test_what_is_measured_is_the_time_of_all_products_of_a_sample() -> None:
         return 2e-5
 
     timing = measure(Sampling(sample, "graph", 50), rule=rule, clock=clock, warm=False)
-    assert timing.samples == pytest.approx(300, abs=2)
+    assert timing.samples == pytest.approx(300, abs=7)
     assert timing.median == 2e-5
 
 

@@ -70,6 +70,7 @@ def test_how_a_time_was_taken_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     save(results, path)
     assert load(path) == results
+    assert f'"kept": [{run.time.median}, {run.time.p80}]' in path.read_text()
     (row,) = json.loads(path.read_text())["runs"]
     assert row["time_s"]["watched"]["limits"] == ["power cap"]
     assert row["time_s"]["kept"] == [run.time.median, run.time.p80]
