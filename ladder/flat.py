@@ -12,7 +12,7 @@ __all__ = ["COLUMNS", "Cell", "rows"]
 
 Cell: TypeAlias = str | int | float | bool | None
 
-_BOUNDED = ("dram", "l2", "sm", "shared", "fp32")
+_BOUNDED = ("dram", "l2", "sm", "shared", "fp32", "tf32")
 
 COLUMNS: tuple[str, ...] = (
     *("device", "backend", "rung", "title", "kind", "m", "n", "k", "flop"),
