@@ -100,7 +100,7 @@ def test_the_page_has_every_column_and_every_name() -> None:
     table = page[page.index("| columns | meaning |") :]
     documented = set()
     for name in re.findall(r"`(\w+)`", "\n".join(line.split("|")[1] for line in table.splitlines())):
-        expanded = [name.replace("LEVEL", level) for level in (*LEVELS, "fp32")] if "LEVEL" in name else [name]
+        expanded = [name.replace("LEVEL", level) for level in (*LEVELS, "fp32", "tf32")] if "LEVEL" in name else [name]
         documented |= set(expanded) & set(COLUMNS)
         assert set(expanded) & set(COLUMNS), name
     assert documented == set(COLUMNS)
