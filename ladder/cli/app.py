@@ -181,10 +181,14 @@ def report(
         typer.Argument(metavar="RESULTS.json", help=f"What ladder run --json wrote. Default: {LAST_RUN}."),
     ] = None,
     *,
+    experiments: Annotated[
+        list[Path] | None,
+        typer.Option("--experiments", metavar="EXP.json", help="What ladder experiment --json wrote; may be repeated."),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the report.")] = LAST_RUN.parent,
 ) -> None:
     """Make a report of results: Markdown, HTML, figures."""
-    raise typer.Exit(commands.write_report(results or [LAST_RUN], out))
+    raise typer.Exit(commands.write_report(results or [LAST_RUN], out, experiments=experiments or []))
 
 
 @app.command()

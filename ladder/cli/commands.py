@@ -15,6 +15,7 @@ from ladder.cli.session import Session, now
 from ladder.cli.tables import Columns, outcome
 from ladder.climb import Climber, Searched, Searcher, blank, implausible
 from ladder.errors import StoreError
+from ladder.experiments import load as load_experiments
 from ladder.model import Rung
 from ladder.steadiness import remarks
 from ladder.store import Results, Run
@@ -119,8 +120,8 @@ def examine() -> int:
     return FAILED
 
 
-def write_report(paths: Sequence[Path], out: Path) -> int:
-    """Write the report of the results files into ``out``, and print the page to open; the exit code."""
+def write_report(paths: Sequence[Path], out: Path, *, experiments: Sequence[Path] = ()) -> int:
+    """Write the report of results and ``experiments`` into ``out``, and print the page to open; the exit code."""
     from ladder import report  # noqa: PLC0415 -- matplotlib takes a second to load
 
     missing = next((path for path in paths if not path.exists()), None)
@@ -128,7 +129,8 @@ def write_report(paths: Sequence[Path], out: Path) -> int:
         raise StoreError(f"no results at {missing}; make them: ladder run --json {missing}")
     results = [store.load(path) for path in paths]
     catalogue = {rung.name: rung for rung in catalog.load_catalog()}
-    page = report.write_report(results, out, catalog=catalogue)
+    found = [load_experiments(path) for path in experiments]
+    page = report.write_report(results, out, catalog=catalogue, experiments=found)
     say(f"Report: {page.with_name('index.html')}")
     return 0
 

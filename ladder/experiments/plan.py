@@ -30,7 +30,7 @@ def _cube(n: int) -> Shape:
 
 LAW_SHAPES: dict[Where, tuple[Shape, Shape]] = {
     "cuda": (_cube(1024), _cube(8192)),
-    "emulated": (_cube(256), _cube(4096)),
+    "emulated": (_cube(256), _cube(8192)),
 }
 """One that fits every L2 of today, and one that fits none."""
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ladder.experiments import Experiments
 from ladder.model import LEVELS, Level, Origin, Rung
 from ladder.report import banks_figure, bounds_figure, l2_figure, law_figure, roofline_figure
 from ladder.report.cards import Card, cards
 from ladder.report.draw import Drawing
+from ladder.report.experiments import Told, told
 from ladder.report.explore import Asked, view
 from ladder.report.l2 import finding, series
 from ladder.report.ridges import HEAD, RidgeRow, ridge_rows
@@ -94,6 +96,7 @@ class Page:
     groups: tuple[Group, ...]
     meanings: tuple[tuple[str, str], ...]
     method: str
+    experiments: tuple[Told, ...] = ()
     ridge_head: tuple[str, ...] = HEAD
 
     @property
@@ -112,6 +115,8 @@ class Page:
     @property
     def figures(self) -> Iterator[Figure]:
         """All of them, in the order of the page."""
+        for each in self.experiments:
+            yield from (Figure(drawing=study.drawing, stem=study.stem) for study in each.studies)
         for group in self.groups:
             for index, part in enumerate(group.parts):
                 yield from part.figures
@@ -119,7 +124,12 @@ class Page:
                     yield group.across
 
 
-def build(results: Sequence[Results], out: Path, catalog: Mapping[str, Rung] | None) -> Page:
+def build(
+    results: Sequence[Results],
+    out: Path,
+    catalog: Mapping[str, Rung] | None,
+    experiments: Sequence[Experiments] = (),
+) -> Page:
     """Arrange ``results`` and draw every figure. Nothing is written; ``out`` only makes links relative."""
     taken: Counter[str] = Counter()
     asked = {
@@ -138,6 +148,7 @@ def build(results: Sequence[Results], out: Path, catalog: Mapping[str, Rung] | N
         groups=groups,
         meanings=tuple((origin, meaning) for origin, meaning in ORIGIN_MEANINGS.items()),
         method="../method.md" if method.is_file() else "",
+        experiments=tuple(told(each, _unique(_anchor(each), taken)) for each in experiments),
     )
 
 
@@ -167,6 +178,10 @@ def _group(
         across=None if across is None else Figure(drawing=across, stem=f"{anchor}-{across.kind}"),
         finding="" if across is None else finding(series(found), device),
     )
+
+
+def _anchor(each: Experiments) -> str:
+    return slug(f"experiments {each.device.name} {each.device.backend}")
 
 
 def _unique(name: str, taken: Counter[str]) -> str:

@@ -51,14 +51,15 @@ def html(page: Page, figures: str) -> str:
             if spent > INLINE_LIMIT_BYTES:
                 break
             pictures[group.across.stem] = svg
-    views = page.views
+    views, charts = page.views, [study.chart.to_json() for told in page.experiments for study in told.studies]
     return environment.get_template("index.html.j2").render(
         page=page,
         figures=figures,
         pictures=pictures,
         views=views,
         data=_json(views),
-        library=_library() if views else "",
+        charts=_json(charts) if charts else "",
+        library=_library() if views or charts else "",
         levels=[(level, LEVEL_NAMES[level]) for level in LEVELS],
         plot_px=PLOT_PX,
     )
