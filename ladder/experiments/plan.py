@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,7 +13,20 @@ from ladder.experiments.padding import PADS
 from ladder.geometry import plan
 from ladder.model import Device, Rung, Shape
 
-__all__ = ["ASKED_SHAPE", "EDGES", "LAW_SHAPES", "PADDING_SHAPE", "Product", "Streamed", "asked", "edges", "padded"]
+__all__ = [
+    "ASKED_SHAPE",
+    "EDGES",
+    "LAW_SHAPES",
+    "PADDING_SHAPE",
+    "Product",
+    "Streamed",
+    "asked",
+    "edges",
+    "padded",
+    "part",
+    "too_much",
+    "with_edge",
+]
 
 EDGES = (4, 8, 16, 32, 64)
 _THREADS = {4: 16, 8: 64, 16: 256, 32: 1024, 64: 1024}
@@ -75,7 +88,7 @@ class Streamed:
 
 def edges(shapes: Sequence[Shape], where: Where) -> tuple[Product, ...]:
     """Tile product and tiled at every T and shape; on a GPU a part of what would take too long."""
-    rungs = [_with_edge(kernel, edge) for kernel in _KERNELS for edge in EDGES]
+    rungs = [with_edge(kernel, edge) for kernel in _KERNELS for edge in EDGES]
     parts = [(rung, part(rung, shape) if where == "cuda" else shape) for shape in shapes for rung in rungs]
     return tuple(Product(rung=rung, shape=shape) for rung, shape in parts)
 
@@ -109,7 +122,7 @@ def part(rung: Rung, shape: Shape) -> Shape:
     power of two of tiles, two at least.
     """
     fewer = shape
-    while _too_much(rung, fewer):
+    while too_much(rung, fewer):
         if rung.grid_z_tile is not None and fewer.k > 2 * rung.grid_z_tile:
             fewer = replace(fewer, k=fewer.k // 2)
         elif rung.grid_z_tile is None and fewer.m > 2 * rung.tile[0]:
@@ -119,17 +132,14 @@ def part(rung: Rung, shape: Shape) -> Shape:
     return fewer
 
 
-def _too_much(rung: Rung, shape: Shape) -> bool:
+def too_much(rung: Rung, shape: Shape) -> bool:
+    """Whether a launch on a GPU takes longer than an experiment should."""
     blocks = sum(math.prod(launch.grid) for launch in plan(rung, shape))
     return blocks > MOST_BLOCKS or shape.flop > MOST_FLOP
 
 
-def _with_edge(kernel: str, edge: int) -> Rung:
+def with_edge(kernel: str, edge: int) -> Rung:
     """``kernel`` at another T, and with the threads that go with it."""
-    first = next(_swept(kernel))
+    first = catalog.find([kernel])[0]
     changed = catalog.with_params(first, {"T": edge, "NUM_THREADS": _THREADS[edge]})
     return replace(changed, name=f"{kernel}_{edge}")
-
-
-def _swept(kernel: str) -> Iterator[Rung]:
-    yield from catalog.find([kernel])
