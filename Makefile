@@ -13,6 +13,9 @@ ARGS ?=
 # What make publish counts without a GPU: what lanes ask for, which no counter of a GPU tells.
 PROFILE ?= h200
 ASKED ?= 4096x4096x4096
+# What make publish shows of the experiments: the card's newest file of them.
+EXPERIMENTS ?= $(lastword $(sort $(wildcard $(dir $(RECORD))*-experiments.json)))
+WITH_EXPERIMENTS = $(addprefix --experiments ,$(wildcard $(REPORT)/experiments.json))
 # Enough to keep two cores busy; CI machines have no more.
 TEST_JOBS ?= 2
 
@@ -28,7 +31,7 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready-cu$(CUDA)
 endif
 
-.PHONY: help setup ladder report publish pages test lint test-gpu clean distclean
+.PHONY: help setup ladder report experiments publish pages test lint test-gpu clean distclean
 .DEFAULT_GOAL := help
 
 help: ## Say what there is to make
@@ -57,13 +60,18 @@ ladder: $(READY) ## Run every rung, write the report, print its path
 	exit $$status
 
 report: $(READY) ## Write the report again from the last run
-	@$(RUN) -m ladder report $(REPORT)/results.json --out $(REPORT)
+	@$(RUN) -m ladder report $(REPORT)/results.json $(WITH_EXPERIMENTS) --out $(REPORT)
+
+experiments: $(READY) ## Run the experiments, and make the report again with them
+	$(RUN) -m ladder experiment --json $(REPORT)/experiments.json $(ARGS)
+	@$(MAKE) --no-print-directory report
 
 publish: $(READY) ## Write docs/report/, README's figure and table, and docs/rungs/ from RECORD=bench/results/CARD/FILE.json
 	@test -f "$(RECORD)" || { echo "name the record to publish: make publish RECORD=bench/results/CARD/FILE.json" >&2; exit 2; }
 	cp "$(RECORD)" docs/report/results.json
 	$(RUN) -m ladder run --backend emulated --profile $(PROFILE) --shape $(ASKED) --json docs/report/emulated.json || test $$? -eq 1
-	$(RUN) -m ladder report docs/report/results.json docs/report/emulated.json --out docs/report
+	@if test -n "$(EXPERIMENTS)"; then cp "$(EXPERIMENTS)" docs/report/experiments.json; else rm -f docs/report/experiments.json; fi
+	$(RUN) -m ladder report docs/report/results.json docs/report/emulated.json $(if $(EXPERIMENTS),--experiments docs/report/experiments.json) --out docs/report
 	$(RUN) -m bench.readme
 	$(RUN) -m bench.rung_pages
 

@@ -90,6 +90,18 @@ def test_what_is_too_large_is_counted_from_a_few_threadblocks_or_said_to_be_left
     assert deviation(WORK(eight)) == pytest.approx(0, abs=1e-9)
 
 
+def test_a_t4_goes_from_dram_to_shared_memory_and_an_h200_is_there_at_once() -> None:
+    """As docs/experiments.md tells."""
+    large = Shape(m=8192, n=8192, k=8192)
+    jobs = [job for job in plan.edges([large], "emulated") if job.rung.name in ("tiled_8", "tiled_16", "tiled_32")]
+    bound = {}
+    for name in ("t4", "h200"):
+        profile = load_profile(name)
+        work = Worker("emulated", profile, profile.roofs)()
+        bound[name] = [work(job).placement.bound_by for job in jobs]
+    assert bound == {"t4": ["dram", "shared", "shared"], "h200": ["shared", "shared", "shared"]}
+
+
 def test_the_command_runs_one_experiment_and_keeps_it(tmp_path) -> None:
     out = tmp_path / "e.json"
     text = accepted(ladder("experiment", "law", "--backend", "emulated", "--shape", "64x64x64", "--json", str(out)))
