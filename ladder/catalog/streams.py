@@ -145,11 +145,20 @@ class Stream:
         return self.target in _formula.names(self.formula)
 
     def largest(self, footprint_bytes: int) -> int:
-        """The largest power of two times ``multiple`` as ``n``, so that all arrays fit ``footprint_bytes``."""
+        """The largest ``n`` so that all arrays fit ``footprint_bytes``: 4, 5, 6 or 7 times a power of two, at most.
+
+        It is ``multiple`` where not even that fits.
+        """
+
+        def fits(n: int) -> bool:
+            return 4 * sum(self.sizes(n).values()) <= footprint_bytes
+
         n = self.multiple
-        while 4 * sum(self.sizes(2 * n).values()) <= footprint_bytes:
+        while fits(2 * n):
             n *= 2
-        return n
+        quarter = n // 4
+        steps = [n + more * quarter for more in (3, 2, 1)] if quarter % self.multiple == 0 and quarter else []
+        return next((each for each in steps if fits(each)), n)
 
     @property
     def rung(self) -> Rung:

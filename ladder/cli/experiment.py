@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from enum import StrEnum
@@ -22,7 +23,7 @@ from ladder.cli.session import Limits, Session, ensure_writable, now, prepare
 from ladder.experiments import EXPERIMENTS, AskedRow, Experiments, plan, save
 from ladder.experiments.plan import Product, Streamed
 from ladder.experiments.run import Jobs as Plan
-from ladder.experiments.run import counts_of, gathered, with_asked, with_counts
+from ladder.experiments.run import asked_bytes, counts_of, gathered, with_asked, with_counts
 from ladder.experiments.work import Worker, compiler
 from ladder.model import Shape
 from ladder.store import Run
@@ -116,16 +117,20 @@ def _experiments(session: Session, wanted: set[str], shapes: Sequence[Shape], co
             for _ in ends:
                 pass
     rows = _watched(session, todo.all, start)
-    if where == "cuda":
-        say("Reading the GPU's counters with ncu, in a profiled run of its own ...")
-        counts, why = counts_of(todo.all, rows)
+    if where == "emulated":
+        found_edges, found_padding, found_asked = todo.split(rows)
+    else:
+        say("Reading the GPU's counters with ncu, and counting on the emulator what lanes ask for ...")
+        of_asked = rows[len(rows) - len(asked) :]
+        # ncu waits for the GPU, the emulator for the CPU: neither disturbs the other's counts.
+        with ThreadPoolExecutor(max_workers=1) as aside:
+            counting = aside.submit(counts_of, todo.all, rows)
+            lanes = asked_bytes(asked, of_asked, _runner(beside), session.device, session.roofs)
+            counts, why = counting.result()
         if why is not None:
             say(f"No hardware counters: {why}.")
-        rows = with_counts(todo.all, rows, counts, session.roofs)
-    found_edges, found_padding, found_asked = todo.split(rows)
-    if where == "cuda" and found_asked:
-        say("Counting the bytes that lanes ask for on the emulator ...")
-        found_asked = with_asked(todo.asked, found_asked, _runner(beside), session.device, session.roofs)
+        found_edges, found_padding, found_asked = todo.split(with_counts(todo.all, rows, counts, session.roofs))
+        found_asked = with_asked(found_asked, lanes)
     return Experiments(
         created=now(), command=command, device=session.device, roofs=session.roofs, edges=found_edges,
         padding=found_padding, asked=found_asked,

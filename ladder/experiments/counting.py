@@ -35,7 +35,9 @@ def counted(jobs: Sequence[Job]) -> list[Traffic]:
         raise BackendError(reason)
     values: list[dict[str, float]] = [{} for _ in jobs]
     whole = [index for index, job in enumerate(jobs) if isinstance(job, Streamed) or job.whole]
-    for group, chosen in ((CORE, list(range(len(jobs)))), (PIPE, whole)):
+    rest = [index for index in range(len(jobs)) if index not in set(whole)]
+    # Caches are flushed before every pass, so that counters of several passes are of the same launch.
+    for group, chosen in (((*CORE, *PIPE), whole), (CORE, rest)):
         if chosen:
             names = for_chip(group, compute_capability())
             rows = _profile([jobs[index] for index in chosen], names)

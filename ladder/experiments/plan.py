@@ -51,9 +51,9 @@ PADDING_SHAPE: dict[Where, Shape] = {"cuda": _cube(2048), "emulated": _cube(256)
 ASKED_SHAPE: dict[Where, Shape] = {"cuda": _cube(4096), "emulated": _cube(256)}
 
 _STREAM_BYTES = 2**20
-"""What the arrays of an emulated stream kernel take together; on a GPU 16 times its L2."""
+"""What the arrays of an emulated stream kernel take together; on a GPU up to 8 times its L2, and more than 4."""
 
-_L2_TIMES = 16
+_L2_TIMES = 8
 
 MOST_BLOCKS, MOST_FLOP = 2**26, 2**38
 """Of one launch on a GPU: a third of a second, which is launched some ten times, most of them to read counters."""

@@ -17,7 +17,7 @@ from ladder.profiles import Profile
 from ladder.store import Run
 from ladder.workers import Finished
 
-__all__ = ["Jobs", "RunJobs", "counts_of", "gathered", "with_asked", "with_counts"]
+__all__ = ["Jobs", "RunJobs", "asked_bytes", "counts_of", "gathered", "with_asked", "with_counts"]
 
 Job = Product | Streamed
 Row = Run | AskedRow
@@ -91,36 +91,42 @@ def with_counts(jobs: Sequence[Job], rows: Sequence[Row], counts: dict[int, Traf
     return out
 
 
-def with_asked(
-    jobs: Sequence[Job], rows: Sequence[AskedRow], run: RunJobs, device: Device, roofs: Roofs
-) -> tuple[AskedRow, ...]:
-    """``rows`` with the bytes that lanes ask for, which no counter tells: the emulator's, and a stream's declared ones.
+def asked_bytes(
+    jobs: Sequence[Job], rows: Sequence[Row], run: RunJobs, device: Device, roofs: Roofs
+) -> dict[int, Quantity]:
+    """The bytes that lanes ask for, by job, which no counter tells: the emulator's, and a stream's declared ones.
 
-    What the emulator does not know, such as a kernel that copies by TMA, stays without.
+    What the emulator does not know, such as a kernel that copies by TMA, stays without, and so does what is not right.
     """
     emulated = replace(device, backend="emulated")
+    right = [index for index, row in enumerate(rows) if row.time is not None]
     chosen = [
-        index
-        for index, job in enumerate(jobs)
-        if isinstance(job, Product) and job.rung.why_not_on(emulated) is None and rows[index].traffic is not None
+        index for index in right if isinstance(job := jobs[index], Product) and job.rung.why_not_on(emulated) is None
     ]
     start = Worker("emulated", Profile(name="this GPU", device=emulated, roofs=roofs), roofs)
-    asked: dict[int, Quantity] = {}
     found = gathered([jobs[index] for index in chosen], run, start)
-    for index, row in zip(chosen, found, strict=True):
-        if row.traffic is not None and "asked" in row.traffic.levels:
-            asked[index] = row.traffic.levels["asked"]
-    for index, job in enumerate(jobs):
-        if isinstance(job, Streamed) and rows[index].traffic is not None:
-            declared = job.stream.at(job.stream.asked_bytes, job.n)
-            asked[index] = Quantity(bytes=declared, origin="modelled")
+    asked = {
+        index: row.traffic.levels["asked"]
+        for index, row in zip(chosen, found, strict=True)
+        if row.traffic is not None and "asked" in row.traffic.levels
+    }
+    for index in right:
+        job = jobs[index]
+        if isinstance(job, Streamed):
+            asked[index] = Quantity(bytes=job.stream.at(job.stream.asked_bytes, job.n), origin="modelled")
+    return asked
+
+
+def with_asked(rows: Sequence[AskedRow], asked: dict[int, Quantity]) -> tuple[AskedRow, ...]:
+    """``rows`` with what their lanes ask for."""
     return tuple(_with_asked(row, asked.get(index)) for index, row in enumerate(rows))
 
 
 def _with_asked(row: AskedRow, asked: Quantity | None) -> AskedRow:
-    if asked is None or row.traffic is None:
+    if asked is None:
         return row
-    return replace(row, traffic=replace(row.traffic, levels={"asked": asked, **row.traffic.levels}))
+    known = row.traffic or Traffic(levels={})
+    return replace(row, traffic=replace(known, levels={**known.levels, "asked": asked}))
 
 
 def _failed(job: Job, why: str) -> Row:

@@ -36,7 +36,7 @@ PROOF = Shape(m=128, n=128, k=128)
 PROOF_BYTES = 2**22
 """Stream kernels are proved with arrays of this size in all, which numpy takes no time for."""
 
-_SETTLE_S, _ENOUGH_S, _FEWEST, _MOST = 0.04, 0.15, 3, 15
+_SETTLE_S, _ENOUGH_S, _FEWEST, _MOST = 0.03, 0.1, 3, 15
 
 _OF_THE_KERNEL = (CompileError, BackendError, KernelFaultError, UnsupportedPtxError)
 

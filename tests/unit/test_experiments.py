@@ -22,7 +22,8 @@ from ladder.experiments.fits import deviation, edge_of, family_of, fits, law_at_
 from ladder.experiments.intervals import exponent, proportion
 from ladder.experiments.padding import predicted
 from ladder.memory import wavefronts
-from ladder.model import Shape
+from ladder.model import Quantity, Shape
+from ladder.workers import Finished
 
 BIG = Shape(m=8192, n=8192, k=8192)
 
@@ -275,3 +276,29 @@ def test_a_job_whose_process_died_has_a_row_that_says_so() -> None:
     assert one.error == "killed by signal 9"
     assert other.problem == "killed by signal 9"
     assert other.size.startswith("n = ")
+
+
+def test_what_lanes_ask_for_is_the_emulators_or_declared() -> None:
+    shape = Shape(m=64, n=64, k=64)
+    every = plan.asked(shape, PROFILE.device)
+    jobs = [
+        next(job for job in every if isinstance(job, plan.Product) and job.rung.name == "naive"),
+        next(job for job in every if isinstance(job, plan.Streamed) and job.stream.name == "copy"),
+    ]
+
+    def in_this_process(given, start):
+        work = start()
+        return (Finished(index, job, work(job)) for index, job in enumerate(given))
+
+    rows = [asked_row("naive"), replace(asked_row("copy"), traffic=None)]
+    found = run.asked_bytes(jobs, rows, in_this_process, PROFILE.device, PROFILE.roofs)
+    assert found[0] == Quantity(bytes=4 * (2 * 64**3 + 64**2), origin="emulated")
+    assert found[1] == Quantity(bytes=8 * jobs[1].n, origin="modelled")
+    one, other = run.with_asked(rows, found)
+    assert one.bytes_at("asked") == found[0].bytes
+    assert one.bytes_at("dram") == 10**6
+    assert dict(other.traffic.levels) == {"asked": found[1]}  # without counters there is nothing else
+    assert (
+        run.asked_bytes(jobs, [replace(row, time=None) for row in rows], in_this_process, PROFILE.device, PROFILE.roofs)
+        == {}
+    )

@@ -93,7 +93,9 @@ def test_sizes_are_multiples_and_fill_what_they_may() -> None:
         strided.grid_at(1000)
     assert strided.grid_at(2048) == (8, 1, 1)
     assert BY_NAME["transpose_naive"].grid_at(96) == (3, 3, 1)
-    assert BY_NAME["vector_add"].largest(12 * 1000) == 512
+    assert BY_NAME["vector_add"].largest(12 * 1000) == 896  # 7/4 of 512
+    assert BY_NAME["vector_add"].largest(12 * 3) == 2
+    assert BY_NAME["vector_add_strided"].largest(1) == 1024
     assert BY_NAME["dot"].grid_at(4097) == (2, 1, 1)
 
 
