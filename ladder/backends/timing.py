@@ -30,10 +30,10 @@ Sampler = Callable[[], float]
 Clock = Callable[[], float]
 Watcher = Callable[[], AbstractContextManager[Watch]]
 
-DEFAULT_RULE = StopRule(min_samples=5, min_time_s=0.3, max_time_s=3.0, max_noise=0.005)
+DEFAULT_RULE = StopRule(min_samples=5, min_time_s=0.2, max_time_s=2.0, max_noise=0.005)
 """0.5 % noise as nvbench asks; a slow kernel, a third of a second at 4096^3, still ends within a few seconds."""
 
-COLD_RULE = StopRule(min_samples=3, min_time_s=0.02, max_time_s=0.15, max_noise=0.01)
+COLD_RULE = StopRule(min_samples=3, min_time_s=0.02, max_time_s=0.1, max_noise=0.01)
 """A cold sample takes longer to prepare than to take; twice ``max_time_s`` on the wall is the end of it."""
 
 MIN_SAMPLE_S = 1e-3
@@ -47,7 +47,7 @@ MAX_LAUNCHES = 200
 LOOKS = 50
 """The rule is asked each time that there are a fiftieth more samples: the card rests while it is."""
 
-WARM_S = 0.25
+WARM_S = 0.2
 WINDOW_S = 0.1
 MAX_WARM_S = 1.5
 SETTLED = 0.005
@@ -73,7 +73,7 @@ def launches_per_sample(seconds: float) -> int:
 
 
 def warm_up(sample: Sampler, *, clock: Clock = time.perf_counter) -> float:
-    """Sample until the clocks have settled: 0.25 s at least, then until two tenths of a second in a row agree.
+    """Sample until the clocks have settled: until two tenths of a second in a row agree.
 
     A card under its power limit takes some tenths of a second to find the clock that it can hold. The medians of two
     windows of 0.1 s, or of two samples where these are longer, agree when they differ by 0.5 % at most. Gives up after

@@ -36,10 +36,10 @@ class Clock:
 RULE = StopRule(min_samples=5, min_time_s=0.0, max_time_s=2.0, max_noise=0.005)
 
 
-def test_warming_up_takes_a_quarter_of_a_second_at_least() -> None:
+def test_warming_up_takes_a_fifth_of_a_second_at_least() -> None:
     clock = Clock()
     assert warm_up(clock.sampler(repeat(0.01)), clock=clock) == 0.01
-    assert 0.25 <= clock.now_s < 0.36
+    assert 0.2 <= clock.now_s < 0.31
 
 
 def test_warming_up_waits_for_a_clock_that_falls_slowly() -> None:
@@ -110,7 +110,7 @@ def test_things_are_warmed_up_together_for_as_long_as_one() -> None:
     times = measure_interleaved(samplers, rule=RULE, clock=clock, together=True)
     assert [timing.samples for timing in times] == [5, 5]
     assert "".join(log) == "ab" * (len(log) // 2)
-    assert 0.25 <= clock.now_s - 10 * 0.01 < 0.36
+    assert 0.2 <= clock.now_s - 10 * 0.01 < 0.31
 
 
 def test_a_cold_thing_is_not_warmed_up_and_its_first_sample_is_thrown_away() -> None:

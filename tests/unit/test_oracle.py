@@ -13,18 +13,19 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from strategies import shapes
 
-from ladder import oracle
-from ladder.check import DATA_KINDS, inputs
+from ladder.check import DATA_KINDS, DataKind, inputs
 from ladder.errors import InputError
 from ladder.model import FP32_UNIT_ROUNDOFF, Shape
 from ladder.oracle import (
     POISON_BITS,
     Mismatch,
     Verdict,
+    _compare,
     bound,
     compare,
     exact_integer_limit,
     gamma,
+    known,
     normal_bound,
     poison,
     reference,
@@ -234,7 +235,7 @@ def test_verdict_does_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> N
     broken[30, 2] += 1
     broken[36, 4] = np.nan
     whole_broken = judge(broken, a, b)
-    monkeypatch.setattr(oracle, "ROWS_A_CHUNK_ELEMENTS", 40)
+    monkeypatch.setattr(_compare, "ROWS_A_CHUNK_ELEMENTS", 40)
     assert judge(c, a, b, normal=True).passed
     assert judge(c, a, b, normal=True).worst_error_over_bound == pytest.approx(whole.worst_error_over_bound)
     chunked = judge(broken, a, b)
@@ -272,3 +273,19 @@ def test_misfits_are_refused() -> None:
 def test_verdict_cannot_contradict_itself() -> None:
     with pytest.raises(ValueError, match="contradicts"):
         Verdict(passed=True, worst_error_over_bound=0.0, wrong=1)
+
+
+@given(shape=shapes(20), kind=st.sampled_from(DATA_KINDS), wrong=st.booleans(), exact=st.booleans())
+def test_a_verdict_is_the_same_against_a_product_that_was_kept(
+    shape: Shape, kind: DataKind, wrong: bool, exact: bool
+) -> None:
+    a, b = inputs(shape, kind=kind)
+    c = chain(a, b)
+    if wrong and c.size:
+        c[-1, -1] += np.float32(1)
+    one = judge(c, a, b, exact=exact, normal=kind == "normal")
+    for kept in (known(a, b), known(a, b, exact=True)):
+        again = compare(c, a, b, unit_roundoff=U, exact=exact, normal=kind == "normal", against=kept)
+        assert (again.passed, again.wrong, again.first is None) == (one.passed, one.wrong, one.first is None)
+        ratios = [verdict.worst_error_over_bound for verdict in (one, again)]
+        assert ratios == [None, None] or ratios[1] == pytest.approx(ratios[0], rel=1e-6)

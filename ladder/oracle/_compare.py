@@ -1,9 +1,4 @@
-"""The oracle: what C = A @ B must be in float32, and how far from it an element may lie. Pure arithmetic.
-
-The bounds hold for any order of summation, fused or not, so that one oracle judges every rung.
-
-Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM 2002, sections 2.2 and 3.1-3.5.
-"""
+"""A product held against the float64 one: every element right, or the gravest thing that is wrong with it."""
 
 from __future__ import annotations
 
@@ -16,32 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ladder.errors import InputError
+from ladder.oracle._bounds import (
+    F32,
+    F64,
+    POISON_BITS,
+    SMALLEST_SUBNORMAL,
+    all_finite,
+    check_operands,
+    growth,
+    multiplied,
+    reference,
+)
 
-__all__ = [
-    "EXACT_SUM",
-    "POISON_BITS",
-    "Mismatch",
-    "Verdict",
-    "bound",
-    "compare",
-    "exact_integer_limit",
-    "gamma",
-    "normal_bound",
-    "poison",
-    "reference",
-]
+__all__ = ["Known", "Mismatch", "Verdict", "compare", "known"]
 
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
-
-POISON_BITS = 0x7FEDBEEF
-"""C before a launch: a quiet NaN with a payload that no arithmetic makes (GPUs give 0x7FFFFFFF), so that an element
-that was never written is told apart from one that was computed as NaN."""
-
-EXACT_SUM = 2**24
-"""Integers below this in magnitude are float32 numbers, and so are their sums in any order while those stay below."""
-
-SMALLEST_SUBNORMAL = 2.0**-149
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 ROWS_A_CHUNK_ELEMENTS = 2**23
 
@@ -106,85 +89,36 @@ class Verdict:
         return f"{self.first} ({self.wrong} of {self.elements} elements wrong)"
 
 
-def poison(shape: tuple[int, ...]) -> F32:
-    """An array of ``shape`` full of the NaN that marks what was never written."""
-    return np.full(shape, POISON_BITS, dtype=np.uint32).view(np.float32)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What products of the same A and B are held against, over and over: A @ B and |A||B| in float64, (M, N).
 
-
-def reference(a: F32, b: F32) -> F64:
-    """A @ B in float64, (M, N).
-
-    Products of float32 numbers are exact in float64 and the sum's own error is 2^-29 of the float32 bound. Where inputs
-    are infinite or NaN the result is what IEEE 754 gives in every order: NaN if a term is NaN or infinities of both
-    signs meet, else the infinity. Sums past the range of float32 stay finite here.
-
-    Raises:
-        InputError: A and B are not matrices that multiply.
+    ``magnitude`` is None where only exactness is asked for.
     """
-    _check_operands(a, b)
-    return _multiply(a.astype(np.float64), b.astype(np.float64), finite=_all_finite(a, b))
+
+    expected: F64
+    magnitude: F64 | None
 
 
-def gamma(k: int, u: float) -> float:
-    """gamma_k = k u / (1 - k u): bounds the product of k factors (1 + delta), |delta| <= u. Higham, lemma 3.1.
-
-    Raises:
-        InputError: k u >= 1, where no such bound exists.
-    """
-    if k < 0 or not u > 0:
-        raise InputError(f"gamma needs k >= 0 and u > 0; got k={k}, u={u}")
-    if k * u >= 1:
-        raise InputError(
-            f"no error bound exists for K={k} at unit roundoff {u:g}: K u must be below 1. Use a smaller K."
-        )
-    return k * u / (1 - k * u)
-
-
-def bound(a: F32, b: F32, *, unit_roundoff: float) -> F64:
-    """Componentwise gamma_K |A||B| + K 2^-149, (M, N): the error no float32 product exceeds. Zero when K = 0.
-
-    Each term meets at most K roundings in any order, fused or not (Higham, eq. 3.5 and 3.13). Results in the subnormal
-    range are off by up to 2^-150 on top (Higham, eq. 2.8). Only the K products (or fused steps) are, since a sum of
-    float32 numbers is exact there; half of 2^-149 is room for the growth of these errors by 1 + gamma_K. It takes
-    gradual underflow for granted: a kernel built with ``-ftz=true`` may exceed it.
-
-    Where K u >= 1, as at low precision and large K, gamma_K does not exist and K u takes its place: it bounds the error
-    of rounding to nearest in any order at any K (C.-P. Jeannerod and S. M. Rump, Improved error bounds for inner
-    products in floating-point arithmetic, SIAM J. Matrix Anal. Appl. 34, 2013).
+def known(a: F32, b: F32, *, exact: bool = False) -> Known:
+    """The float64 products of ``a`` and ``b`` that :func:`compare` takes; with ``exact`` without |A||B|.
 
     Raises:
         InputError: A and B do not multiply.
     """
-    return _allowed(a, b, _growth(a.shape[-1], unit_roundoff))
+    return Known(expected=reference(a, b), magnitude=None if exact else reference(np.abs(a), np.abs(b)))
 
 
-def normal_bound(a: F32, b: F32, *, unit_roundoff: float) -> F64:
-    """Componentwise 4 sqrt(K) u |A||B| + K 2^-149, (M, N), for data drawn from a normal distribution.
-
-    Roundings of independent data do not conspire: their sum grows as sqrt(K), not K (Higham, section 2.8). Not a
-    theorem; the factor 4 leaves a wide margin, while a missing or repeated term still stands out at large K.
-
-    Raises:
-        InputError: A and B do not multiply.
-    """
-    return _allowed(a, b, 4 * math.sqrt(a.shape[-1]) * unit_roundoff)
-
-
-def exact_integer_limit(k: int) -> int:
-    """Largest r <= 8 such that K products of integers in [-r, r] sum exactly in float32 in any order: r^2 K < 2^24.
-
-    8 up to K = 262143, then 7 and fewer.
-
-    Raises:
-        InputError: not even r = 1 will do (K >= 2^24).
-    """
-    limit = 8 if k == 0 else min(8, math.isqrt((EXACT_SUM - 1) // k))
-    if limit == 0:
-        raise InputError(f"K={k}: sums of {EXACT_SUM} terms and more are not exact in float32. Use a smaller K.")
-    return limit
-
-
-def compare(c: F32, a: F32, b: F32, *, unit_roundoff: float, exact: bool = False, normal: bool = False) -> Verdict:
+def compare(
+    c: F32,
+    a: F32,
+    b: F32,
+    *,
+    unit_roundoff: float,
+    exact: bool = False,
+    normal: bool = False,
+    against: Known | None = None,
+) -> Verdict:
     """Judge ``c`` (M, N) as float32 product of ``a`` (M, K) and ``b`` (K, N).
 
     In this order, so that a NaN can never slip through a comparison: an element that still holds the poison; one that
@@ -194,25 +128,36 @@ def compare(c: F32, a: F32, b: F32, *, unit_roundoff: float, exact: bool = False
     Where |A||B| passes the largest float32, some order of summation may rightly reach an infinity of either sign (the
     product itself, or only a partial sum, may be past the range): an infinity is accepted there, a NaN never.
 
+    Args:
+        c: the product to judge.
+        a: (M, K).
+        b: (K, N).
+        unit_roundoff: u of the arithmetic.
+        exact: every element has to be that of A @ B.
+        normal: the data is normal, and the bound for such data holds too.
+        against: what :func:`known` gave for these A and B; made here, by parts of C, when it is not given.
+
     Raises:
         InputError: the shapes do not fit.
     """
-    _check_operands(a, b)
+    check_operands(a, b)
     (m, k), n = a.shape, b.shape[1]
     if c.shape != (m, n) or c.dtype != np.float32:
         raise InputError(f"C is {c.dtype} {c.shape}; a product of {a.shape} and {b.shape} is float32 {(m, n)}")
-    loosest = _growth(k, unit_roundoff)
+    loosest = growth(k, unit_roundoff)
     strictest = min(loosest, 4 * math.sqrt(k) * unit_roundoff) if normal else loosest
-    finite = _all_finite(a, b)
-    wide_b = b.astype(np.float64)
-    absolute_b = np.abs(wide_b)
+    finite = all_finite(a, b)
+    if against is not None and against.magnitude is None and not exact:
+        against = None
+    parts = _known_parts(a, b, finite=finite, exact=exact, against=against)
     first: dict[Reason, Mismatch] = {}
     wrong, worst = 0, 0.0
-    for rows in _row_chunks(m, max(n, k)):
-        wide_a = a[rows].astype(np.float64)
-        expected = _multiply(wide_a, wide_b, finite=finite)
-        magnitude = np.zeros_like(expected) if exact else _multiply(np.abs(wide_a), absolute_b, finite=finite)
-        floor = 0.0 if exact else k * SMALLEST_SUBNORMAL
+    floor = 0.0 if exact else k * SMALLEST_SUBNORMAL
+    for rows, expected, magnitude in parts:
+        ratio = _ratio_if_right(c[rows], expected, magnitude * strictest + floor, exact=exact) if finite else None
+        if ratio is not None:
+            worst = max(worst, ratio)
+            continue
         part = _Part(
             got=c[rows],
             expected=expected,
@@ -234,6 +179,42 @@ def compare(c: F32, a: F32, b: F32, *, unit_roundoff: float, exact: bool = False
         elements=m * n,
         first=gravest,
     )
+
+
+def _known_parts(
+    a: F32, b: F32, *, finite: bool, exact: bool, against: Known | None
+) -> Iterator[tuple[slice, F64, F64]]:
+    """(rows, A @ B, |A||B|) for all rows of C, part by part."""
+    m, k, n = *a.shape, b.shape[1]
+    wide_b = absolute_b = np.zeros((0, 0))
+    if against is None:
+        wide_b = b.astype(np.float64)
+        absolute_b = np.abs(wide_b)
+    for rows in _row_chunks(m, max(n, k)):
+        if against is not None:
+            expected, whole = against.expected[rows], against.magnitude
+            yield rows, expected, np.zeros_like(expected) if exact or whole is None else whole[rows]
+            continue
+        wide_a = a[rows].astype(np.float64)
+        expected = multiplied(wide_a, wide_b, finite=finite)
+        yield (
+            rows,
+            expected,
+            np.zeros_like(expected) if exact else multiplied(np.abs(wide_a), absolute_b, finite=finite),
+        )
+
+
+def _ratio_if_right(got: F32, expected: F64, strict: F64, *, exact: bool) -> float | None:
+    """Largest error over the strict bound where everything is finite and within it; None sends for a closer look.
+
+    This is the way of every right product, so it takes few passes over the arrays.
+    """
+    if exact:
+        return 0.0 if np.array_equal(got, expected) else None
+    if not np.isfinite(got).all() or (strict <= 0).any():
+        return None
+    worst = float((np.abs(got - expected) / strict).max(initial=0.0))
+    return worst if worst <= 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,35 +280,8 @@ class _Part:
         return np.abs(error)
 
 
-def _growth(k: int, u: float) -> float:
-    return gamma(k, u) if k * u < 1 else k * u
-
-
-def _multiply(a: F64, b: F64, *, finite: bool) -> F64:
-    if finite:
-        return np.asarray(a @ b)
-    with np.errstate(invalid="ignore"):
-        # einsum, not BLAS: some BLAS kernels skip zeros, and 0 * inf must be NaN.
-        return np.asarray(np.einsum("mk,kn->mn", a, b, optimize=False))
-
-
-def _all_finite(a: F32, b: F32) -> bool:
-    return bool(np.isfinite(a).all() and np.isfinite(b).all())
-
-
-def _allowed(a: F32, b: F32, factor: float) -> F64:
-    return np.asarray(reference(np.abs(a), np.abs(b)) * factor + a.shape[-1] * SMALLEST_SUBNORMAL)
-
-
 def _row_chunks(m: int, columns: int) -> Iterator[slice]:
     """Row ranges that keep float64 temporaries small at any M."""
     step = max(1, ROWS_A_CHUNK_ELEMENTS // max(1, columns))
     for start in range(0, m, step):
         yield slice(start, min(start + step, m))
-
-
-def _check_operands(a: F32, b: F32) -> None:
-    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
-        raise InputError(f"A {a.shape} and B {b.shape} do not multiply; give A (M, K) and B (K, N)")
-    if a.dtype != np.float32 or b.dtype != np.float32:
-        raise InputError(f"A is {a.dtype} and B is {b.dtype}; give float32")
