@@ -1,4 +1,4 @@
-"""A grid of as many threadblocks as run at once: they share out the tiles of C, and tell one another of parts of them."""
+"""A grid of as many blocks as run at once: they share out the tiles of C, and tell one another of parts of tiles."""
 
 from __future__ import annotations
 
