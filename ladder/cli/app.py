@@ -91,7 +91,7 @@ def run(
         bool,
         typer.Option(
             "--scaling",
-            help="Add N = 2048, 4096 and 8192 (on a GPU 1024 and 2048), to see where L2 stops holding the "
+            help="Add N = 2048, 4096 and 8192 (on a GPU 1024), to see where L2 stops holding the "
             "operands. The emulator counts them from a few threadblocks and does not check them.",
         ),
     ] = False,

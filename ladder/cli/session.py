@@ -43,7 +43,7 @@ R = TypeVar("R")
 DEFAULT_PROFILE = "h200"
 DEFAULT_SHAPE = {"emulated": Shape(m=256, n=256, k=256), "cuda": Shape(m=4096, n=4096, k=4096)}
 
-SCALING_EDGES = {"emulated": (2048, 4096, 8192), "cuda": (1024, 2048)}
+SCALING_EDGES = {"emulated": (2048, 4096, 8192), "cuda": (1024,)}
 """Edges that ``--scaling`` adds: where L2 stops holding the operands of today's GPUs."""
 
 Job = tuple[Rung, Shape]
