@@ -21,7 +21,7 @@ from ladder.profiles import load_profile
 
 PROFILE = load_profile("h200")
 STREAMS = load_streams(cuda_src() / "laws" / "streams")
-WORK = Worker("emulated", PROFILE, PROFILE.roofs)()
+WORK = Worker("emulated", PROFILE, PROFILE.roofs, engine="numpy")()
 SMALL = Shape(m=64, n=64, k=64)
 
 
@@ -33,7 +33,7 @@ def accepted(answer: Answer) -> str:
 @pytest.mark.parametrize("engine", ["c", "numpy"])
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
 def test_a_stream_is_right_and_moves_what_its_law_says(stream, engine: str) -> None:
-    n = stream.largest(2**17)
+    n = stream.largest(2**15)
     traffic, wrong = emulate(stream, n, PROFILE.device, engine=engine)
     assert wrong is None
     assert traffic.levels["asked"].bytes == stream.at(stream.asked_bytes, n)
@@ -93,13 +93,13 @@ def test_what_is_too_large_is_counted_from_a_few_threadblocks_or_said_to_be_left
 def test_a_t4_goes_from_dram_to_shared_memory_and_an_h200_is_there_at_once() -> None:
     """As docs/experiments.md tells."""
     large = Shape(m=8192, n=8192, k=8192)
-    jobs = [job for job in plan.edges([large], "emulated") if job.rung.name in ("tiled_8", "tiled_16", "tiled_32")]
+    jobs = [job for job in plan.edges([large], "emulated") if job.rung.name in ("tiled_8", "tiled_16")]
     bound = {}
     for name in ("t4", "h200"):
         profile = load_profile(name)
         work = Worker("emulated", profile, profile.roofs)()
         bound[name] = [work(job).placement.bound_by for job in jobs]
-    assert bound == {"t4": ["dram", "shared", "shared"], "h200": ["shared", "shared", "shared"]}
+    assert bound == {"t4": ["dram", "shared"], "h200": ["shared", "shared"]}
 
 
 def test_the_command_runs_one_experiment_and_keeps_it(tmp_path) -> None:
