@@ -1,7 +1,7 @@
 """One session on a GPU: sanity, the GPU tests, the roofs, a full run, the peers and the counters, a process each.
 
     python bench/on_device.py --out results/ [--stages sanity,tests,ceilings,run,peers,counts] [--budget 540]
-    python bench/on_device.py --out results/ --stages fast-small,fast-large,fast-oblong,errors,fast-counts
+    python bench/on_device.py --out results/ --stages run,fast-small,fast-large,fast-oblong,large,experiments,errors
 
 A stage that fails or overruns its time is reported and the next one goes on. Everything measured is written below
 ``--out`` as JSON or CSV; a short table comes last. Needs a GPU; ncu for the counters;
@@ -23,7 +23,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SHAPES = ("512x512x512", "1024x1024x1024", "4096x4096x4096")
+SHAPES = ("4096x4096x4096", "512x512x512", "1024x1024x1024", "2048x2048x2048")
+LARGE = (
+    (
+        "coalesced",
+        "tiled_32",
+        "register_tile",
+        "warp_tile",
+        "tma_pipeline",
+        "stream_k",
+        "tensor_tf32",
+        "split_tensor_256",
+    ),
+    ("8192x8192x8192", "16384x1024x1024", "1024x16384x1024", "1024x1024x16384"),
+)
+"""Counted where everything would take too long: rungs and shapes."""
 CRC_SHAPES = ("256x256x256", "131x77x259")
 RAGGED_SHAPES = ("1x1x1", "33x17x5", "257x129x65", "3x3x431", "5x7x0")
 RESULTS, COUNTERS = "results.json", "counters.csv"
@@ -77,18 +91,19 @@ def stages(out: Path) -> tuple[Stage, ...]:
     errors = (
         *beside,
         *_flags("--rung", ACCURATE),
-        *_flags("--shape", SHAPES[1:]),
+        *_flags("--shape", SHAPES[:3]),
         "--errors",
         str(out / "errors.json"),
     )
-    names = dict.fromkeys(name for rungs, _, _ in FAST.values() for name in rungs)
-    counted = (sys.executable, "-m", "ladder", "run", *names, "--backend", "cuda", "--shape", SHAPES[-1])
+    ladder = (sys.executable, "-m", "ladder")
+    large = (*ladder, "run", *LARGE[0], "--backend", "cuda", *_flags("--shape", LARGE[1]))
+    experiments = (*ladder, "experiment", "--backend", "cuda", "--json", str(out / "experiments.json"))
     tests = (sys.executable, "-m", "pytest", "-q", "-m", "gpu", "--durations=15", "-p", "no:cacheprovider", "tests/gpu")
     return (
         Stage(name="sanity", command=(*me, "sanity"), limit_s=120),
         Stage(name="tests", command=tests, limit_s=200),
         Stage(name="ceilings", command=(*me, "ceilings"), limit_s=90),
-        Stage(name="run", command=run, limit_s=240),
+        Stage(name="run", command=run, limit_s=270),
         Stage(name="peers", command=peers, limit_s=90),
         Stage(name="counts", command=(*me, "counts"), limit_s=150),
         *(
@@ -106,7 +121,8 @@ def stages(out: Path) -> tuple[Stage, ...]:
             for name, (rungs, sizes, limit_s) in FAST.items()
         ),
         Stage(name="errors", command=errors, limit_s=60),
-        Stage(name="fast-counts", command=(*counted, "--json", str(out / "fast-counts.json")), limit_s=90),
+        Stage(name="large", command=(*large, "--json", str(out / "large.json")), limit_s=150),
+        Stage(name="experiments", command=experiments, limit_s=90),
     )
 
 
@@ -126,7 +142,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.only:
         return BODIES[options.only](options.out)
     asked = options.stages.split(",") if options.stages else None
-    chosen = [stage for stage in stages(options.out.resolve()) if asked is None or stage.name in asked]
+    # Records keep their commands: a path below the checkout is the same everywhere.
+    out = options.out.resolve()
+    within = out.relative_to(ROOT) if out.is_relative_to(ROOT) else out
+    chosen = [stage for stage in stages(within) if asked is None or stage.name in asked]
     ends = []
     deadline = time.monotonic() + options.budget
     for stage in chosen:
