@@ -49,7 +49,7 @@ def experiment(
     context: typer.Context,
     names: Annotated[
         list[Name] | None,
-        typer.Argument(metavar="[law|transition|asked]...", help="Which experiments; none means all three."),
+        typer.Argument(metavar="law|transition|asked", help="Which experiments; none means all three."),
     ] = None,
     *,
     shape: Annotated[

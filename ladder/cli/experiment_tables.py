@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from ladder.cli.tables import Column, Columns, number
 from ladder.experiments import AskedRow, Experiments
-from ladder.experiments.fits import Fit, deviation, edge_of, family_of, fits, law_at_l1
+from ladder.experiments.fits import Fit, deviation, edge_of, family_of, fits, law_at_l1, ragged
 from ladder.experiments.intervals import Interval
 from ladder.experiments.padding import pad_of, pitch_of, predicted
 from ladder.laws import compulsory
@@ -16,6 +16,7 @@ from ladder.store import Run
 __all__ = ["of"]
 
 _LEVELS = ("dram", "l2", "sm")
+_CAPTION = "FLOP/byte. At T = 4 a row of a tile is half of a 32-byte sector; L1 moves all of it."
 
 
 def of(found: Experiments, wanted: Collection[str]) -> Iterator[Columns]:
@@ -45,9 +46,7 @@ def _law(runs: Sequence[Run]) -> Columns:
             Column(head="DRAM", cells=tuple(number(run.intensity.get("dram")) for run in rows)),
             Column(head="compulsory", cells=tuple(number(compulsory(run.shape)) for run in rows), spare=1),
         ),
-        caption="\n".join(
-            ["FLOP/byte. At T = 4 a row of a tile is half of a 32-byte sector; L1 moves all of it.", *left_out]
-        ),
+        caption="\n".join(filter(None, [_CAPTION, ragged(rows), *left_out])),
     )
 
 
@@ -57,7 +56,7 @@ def _fits(found: Sequence[Fit]) -> Columns:
             _words("kernel", [each.kernel for each in found]),
             Column(head="N", cells=tuple(str(each.n) for each in found)),
             _words("level", [each.level for each in found]),
-            _words("slope, 95 %", [_interval(each.slope) for each in found]),
+            _words("slope, 95 %", [_interval(each.slope) if each.grows else "" for each in found]),
             Column(head="law", cells=tuple(f"{each.law:.4f}" for each in found)),
             _words("exponent, 95 %", [_interval(each.exponent) for each in found]),
             Column(head="points", cells=tuple(str(each.points) for each in found), spare=1),

@@ -10,12 +10,13 @@ from ladder.laws import c_stationary, sector_share, tile_product
 from ladder.model import Level, Shape
 from ladder.store import Run
 
-__all__ = ["LEVELS", "Fit", "deviation", "edge_of", "family_of", "fits", "law_at_l1"]
+__all__ = ["LEVELS", "Fit", "deviation", "edge_of", "family_of", "fits", "law_at_l1", "ragged"]
 
 LEVELS: tuple[Level, ...] = ("l1", "l2", "dram")
 """Where the intensity is read: what warps touch, what leaves L1, what leaves L2."""
 
 _SECTOR_FLOATS = 8
+_GROWS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,11 @@ class Fit:
     exponent: Interval
     law: float
     points: int
+
+    @property
+    def grows(self) -> bool:
+        """Whether the intensity grows with T, so that a slope means something."""
+        return self.exponent.value > _GROWS
 
 
 def fits(runs: Sequence[Run]) -> tuple[Fit, ...]:
@@ -71,6 +77,18 @@ def deviation(run: Run) -> float | None:
     """Counted over predicted intensity at L1, less 1."""
     predicted, found = law_at_l1(run), run.intensity.get("l1")
     return found / predicted - 1 if predicted and found else None
+
+
+def ragged(runs: Sequence[Run]) -> str:
+    """Why sectors outnumber the law's elements at some shape; empty where rows begin on sector boundaries.
+
+    A row of A is K floats long and one of B and C is N; eight of them are a sector.
+    """
+    sizes = {(axis, size) for run in runs for axis, size in (("N", run.shape.n), ("K", run.shape.k))}
+    uneven = [f"{axis} = {size}" for axis, size in sorted(sizes) if size % _SECTOR_FLOATS]
+    if not uneven:
+        return ""
+    return f"With {', '.join(uneven)} rows do not begin on 32-byte sectors, so L1 moves more than the law's elements."
 
 
 def _fits(runs: Sequence[Run]) -> Iterator[Fit]:

@@ -50,6 +50,12 @@ def test_the_law_says_what_dram_does() -> None:
     assert "At N = 8192 the intensity at DRAM grows as 0.5000 ± 0.0000 T for tiled (T/2)" in law.finding(grows)
 
 
+def test_the_law_says_why_sectors_outnumber_elements() -> None:
+    rows = edge_runs(Shape(m=100, n=60, k=33))
+    assert "With K = 33, N = 60 rows do not begin on 32-byte sectors" in law.finding(rows)
+    assert "32-byte sectors" not in law.finding(edge_runs(SMALL))
+
+
 def test_the_law_names_what_was_not_counted() -> None:
     row = replace(edge_run("tiled", 4, LARGE), traffic=None, skipped="too large")
     assert "Not counted: tiled_4 at 8192x8192x8192." in law.finding([*edge_runs(SMALL), row])

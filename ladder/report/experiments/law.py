@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ladder.experiments.fits import LEVELS, Fit, deviation, edge_of, family_of, fits, law_at_l1
+from ladder.experiments.fits import LEVELS, Fit, deviation, edge_of, family_of, fits, law_at_l1, ragged
 from ladder.experiments.intervals import Interval
 from ladder.laws import c_stationary, compulsory, tile_product
 from ladder.model import Level
@@ -32,7 +32,7 @@ _TONES: dict[Level, Tone] = {"l1": "ink", "l2": "l2", "dram": "dram"}
 _SYMBOLS: dict[str, Symbol] = {"tile_product": "square", "tiled": "circle"}
 _SIZES: dict[Level, float] = {"l1": 12.0, "l2": 6.5, "dram": 9.0}
 _WHERE = {"l1": "at L1", "l2": "at L2", "dram": "at DRAM"}
-_GROWS, _FLAT = 0.5, 0.25
+_FLAT = 0.25
 _WITHIN_LAW = 0.05
 
 
@@ -117,7 +117,7 @@ def finding(runs: Sequence[Run]) -> str:
         return "No product was counted."
     found = fits(runs)
     at_dram = [_at_dram(n, [e for e in found if e.n == n and e.level == "dram"]) for n in sizes(runs)]
-    parts = [_at_l1(counted), *at_dram]
+    parts = [_at_l1(counted), ragged(counted), *at_dram]
     left_out = [run for run in runs if not run.intensity]
     if left_out:
         names = listing([f"{run.rung} at {run.shape}" for run in left_out])
@@ -143,7 +143,7 @@ def _law(slope: float) -> str:
 
 def _at_dram(n: int, found: Sequence[Fit]) -> str:
     flat = [each.kernel for each in found if abs(each.exponent.value) < _FLAT]
-    growing = [each for each in found if each.exponent.value > _GROWS]
+    growing = [each for each in found if each.grows]
     parts = []
     if flat:
         parts.append(f"does not grow with T for {listing(flat)}: L2 holds the operands")
@@ -209,7 +209,7 @@ def fit_table(runs: Sequence[Run]) -> Table:
                 Cell(each.kernel),
                 Cell(str(each.n)),
                 Cell(LEVEL_NAMES[each.level]),
-                Cell(_interval(each.slope) if each.exponent.value > _GROWS else "–"),
+                Cell(_interval(each.slope) if each.grows else "–"),
                 Cell(number(each.law, 4)),
                 Cell(f"{each.exponent.value:.3f} ± {each.exponent.half:.3f}"),
                 Cell(str(each.points)),
