@@ -54,7 +54,8 @@ def edges_chart(runs: Sequence[Run], roofs: Roofs) -> Chart | None:
         finding=transition_finding(runs),
         caption=f"At N = {n}: the intensity at each level times that level's roof, against the tile's edge. The lowest "
         "line binds. The data pipe of an SM serves shared memory and global accesses alike. The stroke – is the "
-        "measured rate, where there is a clock.",
+        "measured rate, where there is a clock; tile_product has one block an SM, so that its counts are its own, and "
+        "pays for it with its rate.",
         panels=tuple(_panel(kernel, mine, y, peak) for kernel, mine in kernels.items()),
         height_in=4.3,
     )
