@@ -122,7 +122,7 @@ _CAUSES = """
   it counted 9.17 million.
 * **Tile products, DRAM.** Not in the table of small shapes: another process wrote to the card's memory while these rows
   were counted, and DRAM's counters are the whole device's. The rows of the same kernels in
-  `bench/results/nvidia-h200/2026-11-30-core.json`, counted by themselves, agree within 2 % at N = 512, 1024 and 2048.
+  `bench/results/nvidia-h200/2026-11-30-ladder.json`, counted by themselves, agree within 2 % at N = 512, 1024 and 2048.
 * **`naive` and `coalesced` at 300x257x129, SM.** Their warps ask for the same lines one after the other. While a line
   is on its way, a GPU makes all of them wait as if they missed, and their requests fall apart in up to nine passes
   each. How many ask in time depends on the pace of the warps. The emulator counts the first only: 18 % and 4 % short.

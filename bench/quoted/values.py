@@ -22,7 +22,7 @@ from ladder.store import Results, Run, load
 __all__ = ["CORE", "core", "run_of", "value"]
 
 RECORDS = Path(__file__).resolve().parents[1] / "results" / "nvidia-h200"
-CORE = RECORDS / "2026-11-30-core.json"
+CORE = RECORDS / "2026-11-30-ladder.json"
 
 RUNGS = (
     "naive", "coalesced", "tiled_16", "tiled_32", "tiled_64", "tiled_conflict", "padded", "register_tile_1d",

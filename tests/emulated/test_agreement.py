@@ -10,7 +10,7 @@ from ladder.store import load
 KIND = {rung.name: rung.kind for rung in load_catalog()}
 SMALL = [row for name in ("cold", "warm") for row in recorded(name)]
 LARGE = recorded("cold_large")
-RECORD = load(COUNTERS.parent / "2026-11-30-core.json")
+RECORD = load(COUNTERS.parent / "2026-11-30-ladder.json")
 SUNK_UNDER_ITS_GUARD = {("tile_product_16", "300x257x129"), ("tile_product_32", "300x257x129")}
 REPLAYED_WITHOUT_L1_BETWEEN_BLOCKS = {
     ("tile_product_16", "4096x4096x4096"): 1.308,

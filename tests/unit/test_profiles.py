@@ -58,7 +58,7 @@ def test_the_h200_is_as_measured() -> None:
     profile = load_profile("H200")
     device, roofs = profile.device, profile.roofs
     assert (device.arch, device.sm_count, device.l2_bytes) == ("sm_90", 132, 60 * 2**20)
-    measured = load(RECORDS / "nvidia-h200" / "2026-11-30-core.json").roofs
+    measured = load(RECORDS / "nvidia-h200" / "2026-11-30-ladder.json").roofs
     assert dict(roofs.bytes_per_s) == pytest.approx(dict(measured.bytes_per_s), rel=2e-3)
     assert dict(roofs.flop_per_s) == pytest.approx(dict(measured.flop_per_s), rel=2e-3)
     assert set(measured.origin.values()) == {"measured"}
