@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from base64 import b64encode
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -70,9 +73,10 @@ def _json(value: Any) -> Markup:
     return Markup(json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c"))
 
 
-def _library() -> Markup:
-    # Safe: the package's own file, made for being embedded.
-    return Markup(get_plotlyjs())
+@cache
+def _library() -> str:
+    """Plotly's own file, a third of its size: gzip, in base64. The same bytes every time, so no time stands in it."""
+    return b64encode(gzip.compress(get_plotlyjs().encode(), 9, mtime=0)).decode()
 
 
 def _picture(figure: Figure) -> Markup:

@@ -129,7 +129,8 @@ def test_the_page_is_one_small_file_that_loads_nothing(report: Path) -> None:
     tags = set(Text(html).tags)
     assert not tags & {"link", "img", "iframe", "object", "embed", "image"}
     assert re.findall(r"<script[^>]*>", html) == [
-        '<script type="application/json" id="data" data-plot-px="560">', *["<script>"] * 3,
+        '<script type="application/json" id="data" data-plot-px="560">',
+        '<script type="application/gzip" id="library">', *["<script>"] * 2,
     ]  # fmt: skip
     assert "url(http" not in html
     assert "@import" not in html

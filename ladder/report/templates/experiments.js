@@ -40,6 +40,7 @@
 
   const pause = () => new Promise(done => setTimeout(done));
   async function all() {
+    await library;
     for (const [index, chart] of charts.entries()) {
       for (const [number, panel] of chart.panels.entries()) {
         await pause();

@@ -220,6 +220,7 @@
   // The first figure is painted before the others are drawn.
   const pause = () => new Promise(done => setTimeout(done));
   async function all() {
+    await library;
     await roofline(false);
     for (const draw of [law, transition, banks]) {
       await pause();
@@ -228,7 +229,8 @@
   }
 
   form.addEventListener("submit", event => event.preventDefault());
-  form.addEventListener("change", event => {
+  form.addEventListener("change", async event => {
+    await library;
     const before = place;
     if (event.target.name === "place") {
       place = event.target.value;
