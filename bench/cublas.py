@@ -1,4 +1,4 @@
-"""cuBLAS on the backend's own stream: SGEMM and TF32 through nvmath-python or torch, or SGEMM alone through cupy."""
+"""cuBLAS on the backend's own stream: SGEMM and TF32 through nvmath-python or torch."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ TF32_UNIT_ROUNDOFF = 2.0**-11
 """TF32 keeps 10 bits of mantissa after the leading one."""
 
 MISSING = (
-    "none of nvmath-python, torch and cupy is installed, so cuBLAS cannot be timed; "
-    'pip install torch, cupy-cuda13x or "matmul-ladder[peers]"'
+    "neither nvmath-python nor torch is installed, so cuBLAS cannot be timed; "
+    'pip install torch or "matmul-ladder[peers]"'
 )
 
 
@@ -70,7 +70,7 @@ class Library:
 
 @contextmanager
 def library(backend: CudaBackend) -> Iterator[Library]:
-    """The first that is there of nvmath-python, torch and cupy, enqueueing on the backend's stream.
+    """The first that is there of nvmath-python and torch, enqueueing on the backend's stream.
 
     Raises:
         InputError: none is installed.
@@ -78,7 +78,7 @@ def library(backend: CudaBackend) -> Iterator[Library]:
     """
     handle = int(backend.gpu.stream.handle)
     # torch first: it brings a cuBLAS, which nvmath-python then finds loaded.
-    torch, cupy = (_imported(name) for name in ("torch", "cupy"))
+    torch = _imported("torch")
     with ExitStack() as held:
         if torch is not None:
             held.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
@@ -88,9 +88,6 @@ def library(backend: CudaBackend) -> Iterator[Library]:
             yield _nvmath(sgemm, backend, torch)
         elif torch is not None:
             yield _torch(torch)
-        elif cupy is not None:
-            held.enter_context(cupy.cuda.ExternalStream(handle))
-            yield _cupy(cupy)
         else:
             raise InputError(MISSING)
 
@@ -117,11 +114,11 @@ def _imported(name: str) -> Any:
         return None
 
 
-def _peers(sgemm: Multiply, tf32: Multiply | None) -> tuple[Peer, ...]:
-    found = [Peer(name=SGEMM, title="cuBLAS SGEMM", unit_roundoff=FP32_UNIT_ROUNDOFF, multiply=sgemm)]
-    if tf32 is not None:
-        found.append(Peer(name=TF32, title="cuBLAS TF32", unit_roundoff=TF32_UNIT_ROUNDOFF, multiply=tf32))
-    return tuple(found)
+def _peers(sgemm: Multiply, tf32: Multiply) -> tuple[Peer, ...]:
+    return (
+        Peer(name=SGEMM, title="cuBLAS SGEMM", unit_roundoff=FP32_UNIT_ROUNDOFF, multiply=sgemm),
+        Peer(name=TF32, title="cuBLAS TF32", unit_roundoff=TF32_UNIT_ROUNDOFF, multiply=tf32),
+    )
 
 
 def _nvmath(sgemm: Sgemm, backend: CudaBackend, torch: Any) -> Library:
@@ -157,18 +154,4 @@ def _torch(torch: Any) -> Library:
         place=lambda array: torch.from_numpy(array).to("cuda"),
         empty=lambda rows, cols: torch.empty((rows, cols), dtype=torch.float32, device="cuda"),
         host=lambda array: np.asarray(array.cpu().numpy()),
-    )
-
-
-def _cupy(cupy: Any) -> Library:
-    def multiply(a: Any, b: Any, out: Any) -> None:
-        cupy.matmul(a, b, out=out)
-
-    return Library(
-        through="cupy",
-        torch=None,
-        peers=_peers(multiply, None),
-        place=cupy.asarray,
-        empty=lambda rows, cols: cupy.empty((rows, cols), dtype=cupy.float32),
-        host=cupy.asnumpy,
     )

@@ -5,7 +5,7 @@
 
 A stage that fails or overruns its time is reported and the next one goes on. Everything measured is written below
 ``--out`` as JSON or CSV; a short table comes last. Needs a GPU; ncu for the counters;
-nvmath-python, torch or cupy for the peers.
+nvmath-python or torch for the peers.
 """
 
 # ruff: noqa: PLC0415 -- the stages import the package, with the path that this script gives them

@@ -10,7 +10,7 @@ products are timed in CUDA graphs. ``beside`` in a row is SGEMM's time in turn w
 the ratio to quote; the row ``cublas_sgemm`` is the fastest of those. ``--into`` adds the rows of cuBLAS to a results
 file, at that file's own shapes if none is given, and does nothing where there is no GPU or no cuBLAS. ``--tuned`` gives
 rungs the parameters of a tuner's record; ``--errors`` compares errors with cuBLAS's instead of times. Needs a GPU, and
-nvmath-python with cuBLAS, torch, or cupy (which gives SGEMM alone).
+nvmath-python with cuBLAS, or torch.
 """
 
 from __future__ import annotations

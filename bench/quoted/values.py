@@ -42,14 +42,14 @@ EMULATED_SHAPE = Shape(m=256, n=256, k=256)
 
 @cache
 def core() -> Results:
-    """Rungs 01 to 07 and the law kernels on an H200."""
+    """Every rung and law kernel on an H200 at four sizes."""
     return load(CORE)
 
 
 @cache
-def _fast() -> tuple[Results, ...]:
-    """The newest records of the fast rungs beside cuBLAS."""
-    return tuple(load(sorted(RECORDS.glob(f"*-fast-{size}.json"))[-1]) for size in ("small", "large"))
+def _others() -> tuple[Results, ...]:
+    """The newest records of a ragged shape, and of the fast rungs beside cuBLAS."""
+    return tuple(load(sorted(RECORDS.glob(f"*-{name}.json"))[-1]) for name in ("ragged", "fast-small", "fast-large"))
 
 
 def run_of(rung: str, shape: str) -> Run:
@@ -59,7 +59,7 @@ def run_of(rung: str, shape: str) -> Run:
         ValueError: no record has it.
     """
     wanted = Shape.parse(shape if "x" in shape else f"{shape}x{shape}x{shape}")
-    for results in (core(), *_fast()):
+    for results in (core(), *_others()):
         for run in results.runs:
             if (run.rung, run.shape) == (rung, wanted):
                 return run

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from helpers.fake_cuda import FakeCuda, Launch, floats, installed, multiply
 from helpers.fake_torch import fake_torch, view_of
@@ -72,7 +71,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(timing, "MAX_WARM_S", 0)
     monkeypatch.setattr(device_arrays, "_view", view_of)
     monkeypatch.setattr(device_arrays, "find_gpu", lambda: None)
-    for name in ("cupy", "nvmath", "nvmath.bindings"):
+    for name in ("nvmath", "nvmath.bindings"):
         monkeypatch.setitem(sys.modules, name, None)
     device_arrays._gpu.cache_clear()
     with installed() as cuda:
@@ -259,7 +258,7 @@ def test_a_file_is_left_as_it_is_without_a_gpu_or_cublas(
     before = path.read_bytes()
     monkeypatch.setitem(sys.modules, "torch", None)
     assert peers.main(["--into", str(path)]) == 0
-    assert "none added: none of nvmath-python, torch and cupy" in capsys.readouterr().err
+    assert "none added: neither nvmath-python nor torch" in capsys.readouterr().err
     monkeypatch.setattr("ladder.backends.gpu.find_gpu", lambda: "no NVIDIA driver")
     assert peers.main(["--into", str(path)]) == 0
     assert capsys.readouterr().err == "peers: none added: no NVIDIA driver\n"
@@ -397,7 +396,7 @@ def test_tuned_parameters_of_the_class_are_taken_and_told(world: World, tmp_path
     assert rows_of(path)["mine"].params is None
 
 
-def test_without_torch_and_cupy_rungs_are_timed_alone_and_one_line_says_so(
+def test_without_torch_rungs_are_timed_alone_and_one_line_says_so(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
@@ -412,7 +411,7 @@ def test_without_torch_and_cupy_rungs_are_timed_alone_and_one_line_says_so(
 
 
 @pytest.mark.parametrize("words", [[], ["--rung", "tiled_16", "--errors"]])
-def test_without_torch_and_cupy_peers_and_errors_are_refused(
+def test_without_torch_peers_and_errors_are_refused(
     words: list[str], world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
@@ -420,24 +419,6 @@ def test_without_torch_and_cupy_peers_and_errors_are_refused(
     assert len(capsys.readouterr().err.splitlines()) == 1
     with pytest.raises(InputError, match="pip install torch"), library(peers.CudaBackend()):
         pass
-
-
-def test_cupy_gives_sgemm_alone(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cupy: Any = ModuleType("cupy")
-    vars(cupy).update(
-        asarray=np.array, asnumpy=np.asarray, empty=np.empty, float32=np.float32,
-        matmul=world.torch.mm, cuda=ModuleType("cuda"),
-    )  # fmt: skip
-    cupy.asarray = lambda array: world.torch.from_numpy(np.array(array))
-    cupy.empty = lambda size, dtype: world.torch.empty(size, dtype=dtype)
-    cupy.cuda.ExternalStream = world.torch.cuda.stream
-    monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    path = tmp_path / "fast.json"
-    assert peers.main(["--rung", "tiled_16", "--shape", SIZE, "--json", str(path)]) == 0
-    assert list(rows_of(path)) == ["tiled_16", "cublas_sgemm"]
-    assert peers.main(["--rung", "tiled_16", "--shape", SIZE, "--errors", str(tmp_path / "e.json")]) == 2
-    assert not (tmp_path / "e.json").exists()
 
 
 def test_errors_are_compared_and_written(

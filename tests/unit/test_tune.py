@@ -77,7 +77,6 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[World]:
     monkeypatch.setattr(timing, "MAX_WARM_S", 0)
     monkeypatch.setattr(device_arrays, "_view", view_of)
     monkeypatch.setattr(device_arrays, "find_gpu", lambda: None)
-    monkeypatch.setitem(sys.modules, "cupy", None)
     device_arrays._gpu.cache_clear()
     with installed() as cuda:
 
