@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from bench.rung_pages.records import Found, Record, is_cube, rows_of
+from bench.rung_pages.records import Found, Record, gains, is_cube, rows_of
 from bench.rung_pages.tables import Column, table
 from ladder.catalog import code_sha256
 from ladder.model import LEVELS, Level, Rung
@@ -26,16 +26,25 @@ from ladder.tuned import Tuned
 __all__ = ["measured"]
 
 _TERA, _GIGA = 1e12, 1e9
+PAYS = 1.01
+"""Ratio of rates from which a rung is faster than the one before it; below, the two are equal."""
 _NOTHING = "No committed record has it yet, so nothing is claimed here."
 
 
-def measured(rungs: Sequence[Rung], records: Sequence[Record], tunings: Sequence[Tuned], *, folder: Path) -> list[str]:
-    """The lines about ``rungs``, card by card; links are relative to ``folder``."""
+def measured(
+    rungs: Sequence[Rung],
+    records: Sequence[Record],
+    tunings: Sequence[Tuned],
+    *,
+    folder: Path,
+    before: Sequence[Rung] = (),
+) -> list[str]:
+    """The lines about ``rungs``, card by card, beside the rungs ``before``; links are relative to ``folder``."""
     lines: list[str] = []
     for card in dict.fromkeys(record.card for record in records):
         found = [one for rung in rungs for one in rows_of(rung, records, card)]
         if found:
-            lines += [*([""] if lines else []), *_card(rungs, found, folder)]
+            lines += [*([""] if lines else []), *_card(rungs, found, folder, before=before, records=records)]
             lines += _tuned(rungs, [entry for entry in tunings if entry.card == card])
     return lines or [_NOTHING]
 
@@ -45,7 +54,9 @@ def _told(parameters: Mapping[str, int] | None) -> str:
     return ", ".join(f"{name} = {value}" for name, value in (parameters or {}).items())
 
 
-def _card(rungs: Sequence[Rung], found: Sequence[Found], folder: Path) -> Iterator[str]:
+def _card(
+    rungs: Sequence[Rung], found: Sequence[Found], folder: Path, *, before: Sequence[Rung], records: Sequence[Record]
+) -> Iterator[str]:
     for record in dict.fromkeys(one.record.path for one in found):
         mine = [one for one in found if one.record.path == record]
         results, device = mine[0].record.results, mine[0].record.results.device
@@ -70,6 +81,7 @@ def _card(rungs: Sequence[Rung], found: Sequence[Found], folder: Path) -> Iterat
         yield from table(counted, [*several, _SHAPE, _PARAMETERS, *_COUNTERS])
         yield ""
     yield from _binding(rungs, found)
+    yield from _gains(rungs, before, records, found[0].record.card)
 
 
 def _origins(found: Sequence[Found]) -> str:
@@ -88,7 +100,8 @@ def _origins(found: Sequence[Found]) -> str:
 def _shares(found: Sequence[Found]) -> list[Column[Found]]:
     """A column for each library that some row can be held against."""
     peers = {run.rung: run.title for one in found for run in one.record.results.runs if run.kind == "peer"}
-    beside = sorted({one.run.beside.rung for one in found if one.run.beside is not None})
+    timed = [run for one in found for run in (one.run, one.turn) if run is not None]
+    beside = sorted({run.beside.rung for run in timed if run.beside is not None})
     return [(f"of {peers.get(name, name)}", _share(name)) for name in dict.fromkeys((*beside, *peers))]
 
 
@@ -97,8 +110,14 @@ def _share(peer: str) -> Callable[[Found], str]:
 
     def cell(one: Found) -> str:
         run = one.run
-        if run.beside is not None and run.beside.rung == peer and run.speedup is not None:
-            return f"{run.speedup:.2f}"
+        for timed in (run, one.turn):
+            if (
+                timed is not None
+                and timed.beside is not None
+                and timed.beside.rung == peer
+                and timed.speedup is not None
+            ):
+                return f"{timed.speedup:.2f}"
         same = (r.flop_per_s for r in one.record.results.runs if r.rung == peer and r.shape == run.shape)
         rate = next(same, None)
         return f"{run.flop_per_s / rate:.2f}" if rate and run.flop_per_s else ""
@@ -158,7 +177,20 @@ def _binding(rungs: Sequence[Rung], found: Sequence[Found]) -> Iterator[str]:
             one = max(placed, key=lambda each: (is_cube(each.run.shape), each.run.shape.flop))
             lever = f" *{markdown(one.row.reading.lever)}*" if one.row.reading.lever else ""
             binds = markdown(one.row.reading.binds)
-            yield f"- `{rung.name}` at {one.run.shape}: {binds}{lever}{_resources(one)}"
+            told = f" {markdown(one.row.reading.counted)}" if one.row.reading.counted else ""
+            yield f"- `{rung.name}` at {one.run.shape}: {binds}{lever}{told}{_resources(one)}"
+
+
+def _gains(rungs: Sequence[Rung], before: Sequence[Rung], records: Sequence[Record], card: str) -> Iterator[str]:
+    """How much faster each rung is than the rung before it, size by size, and whether that is anything at all."""
+    for rung in rungs:
+        found = gains(rung, [each for each in before if each.precision == rung.precision], records, card)
+        if found:
+            sizes = listing([f"{ratio:.2f} at N = {shape.n} (`{name}`)" for shape, name, ratio in found])
+            text = f"- `{rung.name}` over the rung before it, in one record: {sizes}."
+            if max(ratio for _, _, ratio in found) < PAYS:
+                text += " On this card it does not pay by itself; compare its counters above with the other's, on its page."
+            yield text
 
 
 def _resources(one: Found) -> str:

@@ -106,7 +106,7 @@ def page(file: File, records: Sequence[Record], tunings: Sequence[Tuned], compil
         "",
         "## What it reaches, and what binds it",
         "",
-        *measured(file.rungs, records, tunings, folder=FOLDER),
+        *measured(file.rungs, records, tunings, folder=FOLDER, before=before.rungs if before else ()),
         "",
         "## As compiled",
         "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from ladder.store import SCHEMA, Results, Run, load
 from ladder.tuned import SCHEMA as TUNED
 from ladder.tuned import Tuned, load_tuned
 
-__all__ = ["Found", "Record", "fastest", "is_cube", "load_records", "load_tunings", "rows_of", "showcase"]
+__all__ = ["Found", "Record", "fastest", "gains", "is_cube", "load_records", "load_tunings", "rows_of", "showcase"]
 
 RECORDS = Path(__file__).resolve().parents[1] / "results"
 
@@ -37,10 +37,11 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A row and the record that it stands in."""
+    """A row and the record that it stands in; ``turn`` is one of the same text and shape timed in turn with a peer."""
 
     record: Record
     row: Row
+    turn: Run | None = None
 
     @property
     def run(self) -> Run:
@@ -88,15 +89,39 @@ def _of_schema(folder: Path, schema: str) -> Iterator[Path]:
 def rows_of(rung: Rung, records: Sequence[Record], card: str) -> list[Found]:
     """``rung``'s timed or counted rows on ``card``, one a shape and choice of parameters, cubes first, the small ahead.
 
-    A row of the present text goes before one of an earlier text, then the newer one before the older.
+    A row of the present text goes before one of an earlier text, a counted one before one that is timed alone, then the
+    newer one before the older.
     """
     every = [Found(r, row) for r in records if r.card == card for row in r.rows if row.name == rung.name]
-    every.sort(key=lambda one: not one.current)
+    every.sort(key=lambda one: (not one.current, one.run.traffic is None))
     chosen: dict[object, Found] = {}
+    turns: dict[object, Run] = {}
     for one in every:
+        key = one.run.shape, tuple((one.run.params or {}).items())
         if one.run.time is not None or one.run.traffic is not None:
-            chosen.setdefault((one.run.shape, tuple((one.run.params or {}).items())), one)
-    return sorted(chosen.values(), key=lambda one: (not is_cube(one.run.shape), one.run.shape.flop))
+            chosen.setdefault(key, one)
+        if one.run.beside is not None:
+            turns.setdefault((key, one.current), one.run)
+    found = [replace(one, turn=turns.get((key, one.current))) for key, one in chosen.items()]
+    return sorted(found, key=lambda one: (not is_cube(one.run.shape), one.run.shape.flop))
+
+
+def gains(rung: Rung, before: Sequence[Rung], records: Sequence[Record], card: str) -> list[tuple[Shape, str, float]]:
+    """(cube, name, ratio) by size: ``rung``'s rate over that of the fastest of ``before`` in the same record."""
+    found: dict[Shape, tuple[str, float]] = {}
+    names = {each.name for each in before}
+    for record in (each for each in records if each.card == card):
+        rates = {
+            (row.run.shape, row.name): row.run.flop_per_s
+            for row in record.rows
+            if row.run.flop_per_s and is_cube(row.run.shape) and row.rung is not None and not row.run.params
+        }
+        for shape in {shape for shape, name in rates if name == rung.name}:
+            others = {name: rate for (size, name), rate in rates.items() if size == shape and name in names}
+            if others:
+                best = max(others, key=others.__getitem__)
+                found.setdefault(shape, (best, rates[shape, rung.name] / others[best]))
+    return [(shape, *found[shape]) for shape in sorted(found, key=lambda each: each.flop)]
 
 
 def is_cube(shape: Shape) -> bool:

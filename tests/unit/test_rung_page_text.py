@@ -205,3 +205,39 @@ def test_a_sweeps_title_lists_what_differs() -> None:
 def test_a_page_without_its_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="make pages"):
         page.split("# Rung 01")
+
+
+def gained(folder: Path, *ratios: tuple[int, float]) -> str:
+    """The line about the rung before, with rates of it that are ``ratio`` times slower at each N."""
+    (before,) = find(["register_tile_1d"])
+    digest = hashlib.sha256(before.source.encode()).hexdigest()
+    runs = []
+    for n, ratio in ratios:
+        mine = run(n)
+        assert mine.time is not None
+        slower = ratio * mine.time.median
+        time = replace(mine.time, median=slower, p20=slower, p80=slower, kept=())
+        runs += [mine, replace(mine, rung=before.name, source_sha256=digest, time=time)]
+    told = measured([TILE], records(folder, session(*runs)), (), folder=folder, before=[before])
+    return next(line for line in told if "over the rung before it" in line)
+
+
+def test_a_rung_is_held_against_the_one_before_it_size_by_size(tmp_path: Path) -> None:
+    text = gained(tmp_path, (4096, 1.5), (1024, 0.75))
+    assert "0.75 at N = 1024 (`register_tile_1d`) and 1.50 at N = 4096 (`register_tile_1d`)." in text
+    assert "does not pay" not in text
+
+
+def test_a_rung_that_is_nowhere_faster_is_said_not_to_pay(tmp_path: Path) -> None:
+    assert "does not pay by itself" in gained(tmp_path, (1024, 0.98), (4096, 1.0))
+
+
+def test_a_counted_row_goes_before_a_newer_one_beside_a_peer_which_lends_its_ratio(tmp_path: Path) -> None:
+    counted = run()
+    assert counted.time is not None
+    slower = Timing(median=1.25 * counted.time.median, p20=counted.time.median, p80=2 * counted.time.median, samples=9)
+    timed = replace(counted, traffic=None, placement=None, beside=Beside(rung="cublas_sgemm", time=slower))
+    later = session(timed, peer(1024, 1e12), created="2025-02-02T03:04:05Z")
+    told = row(lines(tmp_path, session(counted), later), "1024x1024x1024")
+    assert told["bound by"]
+    assert told["of cublas_sgemm"] == "1.25"
