@@ -189,7 +189,7 @@ def _gains(rungs: Sequence[Rung], before: Sequence[Rung], records: Sequence[Reco
             sizes = listing([f"{ratio:.2f} at N = {shape.n} (`{name}`)" for shape, name, ratio in found])
             text = f"- `{rung.name}` over the rung before it, in one record: {sizes}."
             if max(ratio for _, _, ratio in found) < PAYS:
-                text += " On this card it does not pay by itself; compare its counters above with the other's, on its page."
+                text += " On this card it does not pay by itself; compare its counters with those on the other page."
             yield text
 
 
