@@ -177,6 +177,8 @@ def predict(rung: Rung, shape: Shape) -> Law | None:
     which is the closed form when the tile divides the shape. At the shared level :func:`register_tile`, with TM and TN
     from the parameters, or 1 x 1 when there is a thread for each element of the tile, times the part of the FMAs that
     is :func:`useful`.
+
+    What the copy engine brings (``tma``, and packed operands) passes L1 by, and its bytes there obey no law.
     """
     if rung.law is None or shape.flop == 0:
         return None
@@ -187,7 +189,8 @@ def predict(rung: Rung, shape: Shape) -> Law | None:
     c_updates = _tiles(shape.k, bk) if rung.law == "tile_product" and bk is not None else 1
     a_reads, b_reads = _tiles(shape.n, bn), _tiles(shape.m, bm)
     elements = shape.m * shape.k * a_reads + shape.k * shape.n * b_reads + shape.m * shape.n * c_updates
-    predicted = {"l1": shape.flop / (_F32_BYTES * elements)}
+    copied = bool(rung.tma) or rung.pack is not None
+    predicted = {} if copied else {"l1": shape.flop / (_F32_BYTES * elements)}
     thread_tile = _thread_tile(rung)
     if thread_tile is not None:
         predicted["shared"] = register_tile(*thread_tile) * useful(rung, shape)

@@ -163,7 +163,7 @@ def _labels(axes: Axes, rows: list[Row], height_in: float) -> None:
         y, at = y_in / height_in, at_in / height_in
         across = [_RIGHT, _RIGHT + 0.012, _NAME_X - 0.012, _NAME_X - 0.004]
         figure.add_artist(Line2D(across, [y, y, at, at], color=MUTED, lw=0.7, alpha=0.75))
-        colour = COLOURS.get(row.run.placement.bound_by, INK) if row.run.placement else MUTED
+        colour = COLOURS.get(row.run.placement.bound_by, COLOURS["fp32"]) if row.run.placement else MUTED
         weight = "bold" if row.run.kind == "rung" else "normal"
         figure.text(_NAME_X, at, short(row.name), va="center", ha="left", fontsize=8.5, color=colour, weight=weight)
         figure.text(_VALUE_X, at, _value(row), va="center", ha="right", fontsize=8.5, color=INK)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ladder.errors import ShapeError
 from ladder.geometry import plan
-from ladder.laws import useful
+from ladder.laws import predict, useful
 from ladder.model import Device, Kind, Origin, Precision, Rung, Shape
 from ladder.report.diagnose import Reading, read
 from ladder.report.signals import conflict_degree
@@ -142,6 +142,9 @@ def _row(run: Run, results: Results, rung: Rung | None) -> Row:
     # A rung of the same name but another text would lend the row a tile that it did not have.
     if rung is not None and hashlib.sha256(rung.source.encode()).hexdigest() != run.source_sha256:
         rung = None
+    if rung is not None and run.law is not None:
+        # The law is no measurement: a record says what was known of it then.
+        run = replace(run, law=predict(rung, run.shape))
     blocks = _blocks(rung, run.shape) if rung is not None else None
     inside = useful(rung, run.shape) if rung is not None and run.shape.flop else None
     reading = read(

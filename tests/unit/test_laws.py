@@ -168,6 +168,9 @@ def test_every_declared_law_has_a_prediction(declared: Rung) -> None:
     found = laws.predict(declared, Shape(m=512, n=512, k=512))
     assert found is not None
     assert found.name == declared.law
+    if declared.tma or declared.pack is not None:
+        assert "l1" not in found.predicted, "what the copy engine brings passes L1 by"
+        return
     bm, bn = declared.tile
     closed = laws.block_tile(bm, bn, 512) if declared.law == "c_stationary" else laws.tile_product(bm)
     assert found.predicted["l1"] == pytest.approx(closed)
