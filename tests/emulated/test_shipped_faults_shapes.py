@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -109,8 +108,8 @@ def test_grid_y_past_65535(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [launch.grid[1] for launch in plan(mutant("right").rung, Shape.parse(shape))] == [65535, 1]
     assert tried(mutant("right"), shape, backend=EMULATOR).failure is None
 
-    def clamped(rung: Rung, product: Shape) -> tuple[Launch, ...]:
-        return plan(rung, product)[:1]
+    def clamped(rung: Rung, product: Shape, *, resident: int | None = None) -> tuple[Launch, ...]:
+        return plan(rung, product, resident=resident)[:1]
 
     monkeypatch.setattr(emulated_steps, "plan", clamped)
     found = str(tried(mutant("right"), shape, backend=EMULATOR).failure)
@@ -132,9 +131,9 @@ def test_k_0_must_give_zeros() -> None:
         assert c.view(np.uint32).tolist() == [[0] * 7] * 5, f"{name}: +0 in every element"
 
 
-def one_block(kernel_plan: Callable[[Rung, Shape], tuple[Launch, ...]]) -> Callable[[Rung, Shape], tuple[Launch, ...]]:
+def one_block(rung: Rung, shape: Shape, *, resident: int | None = None) -> tuple[Launch, ...]:
     """A launcher that launches a block even where C is empty."""
-    return lambda rung, shape: kernel_plan(rung, Shape(m=max(1, shape.m), n=max(1, shape.n), k=shape.k))
+    return plan(rung, Shape(m=max(1, shape.m), n=max(1, shape.n), k=shape.k), resident=resident)
 
 
 @pytest.mark.parametrize("shape", ["0x7x5", "5x0x7", "0x0x3", "0x0x0"])
@@ -145,6 +144,6 @@ def test_m_or_n_0_must_not_launch(shape: str, monkeypatch: pytest.MonkeyPatch) -
         assert plan(rung, Shape.parse(shape)) == ()
     assert tried(kernel, shape).failure is None
     m, n, k = Shape.parse(shape).m, Shape.parse(shape).n, Shape.parse(shape).k
-    monkeypatch.setattr(emulated_steps, "plan", one_block(plan))
+    monkeypatch.setattr(emulated_steps, "plan", one_block)
     with pytest.raises(KernelFaultError, match="out of bounds"):
         NUMPY.run(kernel, np.zeros((m, k), np.float32), np.zeros((k, n), np.float32))

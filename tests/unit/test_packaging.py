@@ -259,7 +259,7 @@ def test_the_readmes_links_lead_somewhere() -> None:
 
 def test_the_readmes_commands_exist() -> None:
     commands = set(re.findall(r"^\.venv/bin/ladder (\w+)", README, re.MULTILINE))
-    assert commands == {"list", "explain", "run", "count", "ceilings", "new", "check", "report", "doctor"}
+    assert commands == {"list", "explain", "run", "count", "ceilings", "experiment", "new", "check", "report", "doctor"}
     assert commands <= {each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands}
 
 
