@@ -39,7 +39,7 @@ def say_text(text: Text) -> None:
 
 def show(columns: Columns) -> None:
     """A table on standard output, flushed; on a terminal only the columns that it has room for."""
-    table, caption = columns.fit(stdout().width)
+    table, caption = columns.fit(min(stdout().width, columns.most))
     show_table(table)
     if caption:
         say(caption)

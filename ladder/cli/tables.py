@@ -38,12 +38,17 @@ class Column:
         return max(map(len, (self.head, *self.cells)))
 
 
+_PLACES_WIDTH = 100
+"""Of the table that ends a run, in logs too; the results file has everything."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """A table that knows what to leave out; ``caption`` explains it."""
+    """A table that knows what to leave out; ``caption`` explains it, ``most`` is how wide it may be on any screen."""
 
     columns: tuple[Column, ...]
     caption: str = ""
+    most: int = 100_000
 
     def fit(self, width: int) -> tuple[Table, str]:
         """The columns that ``width`` has room for, and the caption with what was left out."""
@@ -118,6 +123,7 @@ def places(runs: Sequence[Run], roofs: Roofs) -> Columns:
             Column(head="cold/warm", cells=tuple(number(run.cold_over_warm) for run in runs), spare=8),
         ),
         caption="Intensity by level, and what the rung's law predicts: FLOP/byte. Roof and rate: TFLOP/s.",
+        most=_PLACES_WIDTH,
     )
 
 

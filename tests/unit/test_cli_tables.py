@@ -6,7 +6,7 @@ import io
 from dataclasses import replace
 
 import pytest
-from helpers.results import H200_ROOFS
+from helpers.results import H200_ROOFS, make_results
 from rich.console import Console
 
 from ladder.catalog import load_catalog
@@ -182,3 +182,13 @@ def test_what_warps_did_has_a_row_for_each_rung_that_was_counted() -> None:
     (mine,) = [line for line in lines if line[:1] == ["mine"]]
     assert mine == ["mine", str(2 * 64**3), "1", "50%", "90%", "25%", "mio_throttle", "40%,", "wait", "20%", "counted"]
     assert ["other", "emulated"] in lines
+
+
+def test_the_table_of_a_run_fits_100_columns_in_a_log_too() -> None:
+    runs = make_results(256, timed=True).runs
+    wide = places(runs, H200_ROOFS)
+    assert wide.most == 100
+    table, caption = wide.fit(wide.most)
+    assert "No room for: " in caption
+    console = Console(width=1000)
+    assert console.measure(table).maximum <= 100
