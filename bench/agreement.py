@@ -115,8 +115,8 @@ _CAUSES = """
 * **Shared and SM, a little below 1.** Where several threadblocks share an SM, accesses of one meet those of another in
   the data pipe, whose arbiter makes one of them go again and counts it twice
   (`l1tex__data_bank_conflicts_type_arbitration`). It is not a property of the access pattern, so it is not modelled.
-  In the rungs it takes up to 0.8 % with cold caches; warm, `register_tile`, whose tile stores meet the data of its own
-  eight loads, reaches 1.5 %.
+  In the rungs it takes up to 0.8 % with cold caches up to N = 1024, and up to 1.2 % beyond (`register_tile`); warm,
+  `register_tile`, whose tile stores meet the data of its own eight loads, reaches 1.5 %.
   Side by side, up to eight an SM, the tile products lost 1 to 4 % to it. They now run one block an SM, and the card
   counts what the rules say, to the last wavefront: 8 781 824 at the SM for T = 16 at 512x512x512, where side by side
   it counted 9.17 million.

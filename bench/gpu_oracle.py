@@ -94,6 +94,7 @@ class GpuOracle:
                 return c, f"{where}: wrote {name} C", None
         for name, operand, old in zip("AB", (data.a, data.b), before, strict=True):
             if not self.torch.equal(self._bits(operand), old):
+                self._bits(operand).copy_(old)  # the next product is judged on the same data
                 return c, f"{where}: changed its input {name}", None
         unwritten = self._bits(c) == POISON_BITS
         if bool(unwritten.any()):

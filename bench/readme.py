@@ -72,7 +72,7 @@ def _stamp(section: Section) -> str:
     facts = [f"{device.name} at {section.shape}", f"driver {device.driver}" if device.driver else ""]
     if device.sm_clock_hz:
         facts.append(f"SM clock {si(device.sm_clock_hz, 'Hz')}")
-    facts += [f"power {number(device.power_w)} W" if device.power_w else "", results.created[:10]]
+    facts += [f"power {number(device.power_w)} W at the FP32 roof" if device.power_w else "", results.created[:10]]
     return (
         f"{', '.join(fact for fact in facts if fact)}. `TFLOP/s` is measured, `of roof` is its share of the lowest "
         "roof, and a level's column holds FLOP per byte there, from the card's counters."

@@ -122,7 +122,7 @@ def _compiles() -> Finding:
         nvrtc.compile_rung(SMALLEST_RUNG, arch="sm_90")
     except LadderError as error:
         return Finding(name="a kernel", status="missing", found="does not compile", fix=str(error))
-    return Finding(name="a kernel", status="ok", found="compiles for sm_90: every rung can be emulated")
+    return Finding(name="a kernel", status="ok", found="compiles for sm_90: rungs up to sm_80 features can be emulated")
 
 
 def _nvrtc_path() -> str:
@@ -188,7 +188,7 @@ def _permission() -> Finding:
     if look_around().wsl:
         found = f"Windows decides; if ncu says ERR_NVGPUCTRPERM: {permission_fix()}"
     elif ncu.restricted() is None:
-        found = "no driver here that would keep them from anybody"
+        found = "no driver here, so no counters to read"
     else:
         found = "this process may read them"
     return Finding(name="counters", status="ok", found=found)

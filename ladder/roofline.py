@@ -39,7 +39,8 @@ IMPOSSIBLE = 1.02
 PRODUCTS: dict[Precision, int] = {"fp32": 1, "tf32": 1, "fp32_split": 3}
 """Products of the pipe that one product of the kernel takes. From operands split in two, float32's accuracy takes three
 of TF32: high with high, high with low, low with high (Ootomo and Yokota, IJHPCA 36, 2022). Six of BF16, which tensor
-cores multiply twice as fast, take as long, and nine longer: no split gets by with less of the TF32 pipe's time."""
+cores multiply twice as fast, take as long, and nine longer. Three of FP16 would take half of that, over a part of
+float32's range; no rung here does so."""
 
 
 def place(

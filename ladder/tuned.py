@@ -109,7 +109,9 @@ def load_tuned(path: Path) -> tuple[Tuned, ...]:
         raise StoreError(f"{path} is not JSON: {error}") from error
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         found = data.get("schema") if isinstance(data, dict) else type(data).__name__
-        raise StoreError(f"{path} is not schema {SCHEMA} (found {found!r}); make it with bench/tune.py --out {path}")
+        raise StoreError(
+            f"{path} is not schema {SCHEMA} (found {found!r}); this takes what bench/tune.py --out OUT.json wrote"
+        )
     try:
         return _sorted(tuned_from_json(entry) for entry in data["entries"])
     except (KeyError, TypeError, ValueError, LadderError) as error:

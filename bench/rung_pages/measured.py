@@ -21,11 +21,15 @@ from ladder.report.text import (
     plural,
     seconds,
 )
+from ladder.store import Run
 from ladder.tuned import Tuned
 
 __all__ = ["measured"]
 
 _TERA, _GIGA = 1e12, 1e9
+STEADY = 0.02
+"""How far two medians of the same kernel and shape may be apart and count as one."""
+
 PAYS = 1.01
 """Ratio of rates from which a rung is faster than the one before it; below, the two are equal."""
 _NOTHING = "No committed record has it yet, so nothing is claimed here."
@@ -110,7 +114,7 @@ def _share(peer: str) -> Callable[[Found], str]:
 
     def cell(one: Found) -> str:
         run = one.run
-        for timed in (run, one.turn):
+        for timed in (run, one.turn if _same_rate(run, one.turn) else None):
             if (
                 timed is not None
                 and timed.beside is not None
@@ -123,6 +127,13 @@ def _share(peer: str) -> Callable[[Found], str]:
         return f"{run.flop_per_s / rate:.2f}" if rate and run.flop_per_s else ""
 
     return cell
+
+
+def _same_rate(run: Run, turn: Run | None) -> bool:
+    """Whether a ratio of ``turn`` holds for ``run``: under a power limit a kernel is slower alone than in turn."""
+    if turn is None or run.time is None or turn.time is None:
+        return run.time is None
+    return abs(turn.time.median / run.time.median - 1) <= STEADY
 
 
 def _bound_by(one: Found) -> str:

@@ -18,7 +18,7 @@ __all__ = [
     "translated",
 ]
 
-_EMULATED = "Rungs run without a GPU with --backend emulated."
+_EMULATED = "ladder run, count and check do without one: they emulate."
 _SMI_TIMEOUT_S = 20.0
 
 

@@ -15,7 +15,9 @@ from ladder.nvrtc import Compiled
 
 __all__ = ["launchers", "resident_blocks"]
 
-_MAX_INT = 2**31 - 1
+_MAX_INT = 2**31 - 2**10
+"""Largest N and K: kernels round sizes up to whole tiles in an int."""
+
 _WORD = 4
 
 

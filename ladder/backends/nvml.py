@@ -34,11 +34,12 @@ LIMITS = {
     0x40: "hardware thermal slowdown",
     0x80: "power brake",
     0x100: "display clocks",
-    0x200: "board limit",
-    0x400: "reliability voltage",
 }
 """Bits of nvmlDeviceGetCurrentClocksEventReasons that hold the clock down, in words (nvml.h). Application clocks (0x2)
 are left out: they are a setting, which holds from one run to the next, and the clock itself tells it."""
+
+LASTING = 0.1
+"""Share of the moments above which a limit counts: the first may still tell of what ran before."""
 
 IDLE = 0x1
 """The bit that says that nothing runs: the clock of such a moment is not that of the load."""
@@ -237,9 +238,8 @@ def condensed(samples: Sequence[Sample]) -> Watched:
     busy = [sample for sample in samples if not sample.reasons & IDLE] or list(samples)
     clocks = [sample.sm_clock_hz for sample in busy if sample.sm_clock_hz is not None]
     powers = [sample.power_w for sample in busy if sample.power_w is not None]
-    bits = 0
-    for sample in busy:
-        bits |= sample.reasons
+    least = LASTING * len(busy)
+    lasting = {bit for bit in LIMITS if sum(bool(sample.reasons & bit) for sample in busy) > least}
     return Watched(
         samples=len(busy),
         sm_clock_hz=statistics.median(clocks) if clocks else None,
@@ -247,7 +247,7 @@ def condensed(samples: Sequence[Sample]) -> Watched:
         sm_clock_high_hz=max(clocks, default=None),
         power_w=statistics.median(powers) if powers else None,
         power_high_w=max(powers, default=None),
-        limits=tuple(word for bit, word in LIMITS.items() if bits & bit),
+        limits=tuple(word for bit, word in LIMITS.items() if bit in lasting),
     )
 
 

@@ -127,7 +127,7 @@ def starting_file(name: str, *, like: Rung | None = None) -> str:
     """The text of a right, commented rung to start from, to be kept as ``name.cu``.
 
     Args:
-        name: the file's name without ending, such as ``"my_tile"`` or ``"17_my_tile"``; its kernel is called after it.
+        name: the file's name without ending, such as ``"my_tile"`` or ``"18_my_tile"``; its kernel is called after it.
         like: the rung whose file is copied; None for a small tiled kernel.
 
     Raises:

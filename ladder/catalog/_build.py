@@ -28,6 +28,7 @@ KEYS = (
     "grid_z",
     "c_init",
     "ordered",
+    "repeats",
     "law",
     "unit_roundoff",
     "precision",
@@ -107,6 +108,7 @@ def _rung(declaration: Declaration, params: Mapping[str, int], *, name: str, num
         min_cc=_extras.least_cc(declaration),
         c_init=c_init,
         ordered=_keys.boolean(declaration, "ordered", default=c_init == "poison"),
+        repeats=_repeats(declaration, c_init),
         law=_keys.choice(declaration, "law", _LAWS),
         unit_roundoff=_keys.fraction(declaration, "unit_roundoff", default=FP32_UNIT_ROUNDOFF),
         precision=_keys.choice(declaration, "precision", _PRECISIONS) or "fp32",
@@ -210,6 +212,15 @@ def _grid_z(declaration: Declaration, params: Mapping[str, int]) -> int | None:
     if declaration.values.get("c_init") != "zero":
         declaration.refuse("grid_z", "blocks along z add to the same elements of C", 'add c_init = "zero"')
     return params[match[1]]
+
+
+def _repeats(declaration: Declaration, c_init: str) -> bool:
+    """What a kernel that adds into C cannot promise, since its blocks come in any order, and an ordered one does."""
+    ordered = _keys.boolean(declaration, "ordered", default=c_init == "poison")
+    found = _keys.boolean(declaration, "repeats", default=c_init == "poison")
+    if ordered and not found:
+        declaration.refuse("repeats", "false contradicts ordered = true", "remove one of the two")
+    return found
 
 
 def _persistent(declaration: Declaration) -> bool:

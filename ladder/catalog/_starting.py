@@ -48,7 +48,7 @@ def require_name(name: str, taken: Container[str] = ()) -> str:
     if found is None:
         raise InputError(
             f"{name!r} cannot name a kernel: use letters, digits and underscores, a letter first, such as my_tile; a "
-            f"number and an underscore in front, such as 17_my_tile, give it a place on the ladder"
+            f"number and an underscore in front, such as 18_my_tile, give it a place on the ladder"
         )
     kernel = found[1]
     if len(name) > _LONGEST:

@@ -121,9 +121,10 @@ def prove(
     """Prove one rung at one shape.
 
     Integer data has to match exactly, then normal data within both bounds; nothing outside C may be written. A rung
-    that declares itself ordered has to give the same bits again (``repeat``), and its C of the normal data gets a CRC32
-    that every other ordered rung, on any backend, has to share. The first thing that goes wrong ends the proof.
-    ``seen`` gets the outcome on normal data, with its traffic where the backend counts, so that nobody need run again.
+    that does not add into C has to give the same bits again (``repeat``), unless it declares that it may not; of an
+    ordered one, C of the normal data gets a CRC32 that every other ordered rung, on any backend, has to share. The first thing
+    that goes wrong ends the proof. ``seen`` gets the outcome on normal data, with its traffic where the backend counts,
+    so that nobody need run again.
 
     Raises:
         ShapeError: the rung does not support the shape.
@@ -136,9 +137,7 @@ def prove(
     worst = normal.worst_error_over_bound
     if normal.failure is not None or normal.c is None:
         return _failed(f"{shape} (normal): {normal.failure}", exact_integers=True, worst=worst)
-    if not kernel.rung.ordered:
-        return Check(passed=True, exact_integers=True, worst_error_over_bound=worst)
-    if repeat:
+    if repeat and kernel.rung.repeats:
         a, b, _ = _data(shape, seed, "normal")
         again = _run(backend, kernel, a, b)
         if again.failure is not None or again.c is None:
@@ -146,7 +145,8 @@ def prove(
         difference = _first_difference(normal.c, again.c)
         if difference is not None:
             return _failed(f"{shape} (normal): {difference}", exact_integers=True, worst=worst)
-    return Check(passed=True, exact_integers=True, worst_error_over_bound=worst, crc32=crc32_of(normal.c))
+    crc32 = crc32_of(normal.c) if kernel.rung.ordered else None
+    return Check(passed=True, exact_integers=True, worst_error_over_bound=worst, crc32=crc32)
 
 
 def crc32_of(c: F32) -> int:

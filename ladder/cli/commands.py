@@ -114,7 +114,7 @@ def examine() -> int:
         if finding.fix:
             say(f"{'':<8}fix: {finding.fix}")
     if doctor.works(findings):
-        say("Rungs can be compiled and emulated.")
+        say("Rungs can be compiled, and emulated but for those that need sm_90's own instructions.")
         return 0
     complain("rungs cannot be run; see what is missing above")
     return FAILED

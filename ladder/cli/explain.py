@@ -24,6 +24,8 @@ __all__ = ["explain", "say_card"]
 
 WIDEST = 100
 _LABEL = 10
+_SAME = 0.02
+"""How near two times count as one."""
 _LABELS = ("removes", "how", "leaves", "source")
 
 
@@ -153,7 +155,10 @@ def _pipe(study: Study) -> str:
 
 def _lessons(study: Study, session: Session) -> Iterator[tuple[str, str]]:
     reading = study.row.reading
-    yield "Binds", reading.binds
+    if study.row.run.skipped is not None:
+        yield "Skipped", reading.binds.removeprefix("Skipped: ")
+    else:
+        yield "Binds", reading.binds
     if reading.lever:
         yield "Lever", reading.lever
     if reading.counted:
@@ -169,7 +174,7 @@ def _lessons(study: Study, session: Session) -> Iterator[tuple[str, str]]:
 
 def _cold(rate: Rate) -> str:
     cold = rate.cold_over_warm
-    return "" if cold is None else f" ({number(cold)} times as long from a cold L2)"
+    return "" if cold is None or abs(cold - 1) < _SAME else f" ({number(cold)} times that time from a cold L2)"
 
 
 def _removes(rung: Rung) -> str:

@@ -47,7 +47,9 @@ def load(path: str | Path) -> Experiments:
         raise StoreError(f"{path} is not JSON: {error}") from error
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         seen = data.get("schema") if isinstance(data, dict) else type(data).__name__
-        raise StoreError(f"{path} is not schema {SCHEMA} (found {seen!r}); make it: ladder experiment --json {path}")
+        raise StoreError(
+            f"{path} is not schema {SCHEMA} (found {seen!r}); this takes what ladder experiment --json wrote"
+        )
     try:
         return from_json(data)
     except (KeyError, TypeError, ValueError, AttributeError, LadderError) as error:

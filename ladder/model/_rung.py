@@ -81,6 +81,7 @@ class Rung:
         c_init: what C holds before the launch: ``"poison"`` (NaN, the kernel must write all of C) or ``"zero"``
             (the kernel adds into C).
         ordered: each element of C is one fma chain in k order, so that all such rungs agree bit for bit.
+        repeats: a second run on the same data has to give the same bits; every ordered rung does.
         law: the law its intensity obeys, if it declares one.
         unit_roundoff: u of the arithmetic that the error bound uses.
         precision: what its products are worth: float32's, float32's from split operands, or TF32's.
@@ -111,6 +112,7 @@ class Rung:
     min_cc: int = 75
     c_init: Literal["poison", "zero"] = "poison"
     ordered: bool = True
+    repeats: bool = True
     law: Literal["tile_product", "c_stationary"] | None = None
     unit_roundoff: float = FP32_UNIT_ROUNDOFF
     precision: Precision = "fp32"

@@ -157,7 +157,10 @@ def _bound(run: Run, placement: Placement, roofs: Roofs) -> Reading:
         f"The {ROOF_NAMES.get(bound_by, bound_by)} pipe binds at {limit}{_of_products(placement, roofs)}: no memory "
         "level counted is lower.",
         "Only the instruction mix is left (fewer loads, integer and copy instructions beside the FMAs), or a faster "
-        "pipe such as the tensor cores.",
+        "pipe such as the tensor cores."
+        if bound_by == "fp32"
+        else "Only the instruction mix is left (fewer instructions beside the matrix products), or fewer products for "
+        "each element.",
     )
 
 
@@ -246,7 +249,7 @@ def _reached(run: Run, fraction: float, *, scatters: bool) -> str:
     if fraction >= ON_THE_ROOF:
         return f"It reaches {percent(fraction)} of this bound: it sits on its roof."
     if fraction >= FAR_BELOW:
-        return f"It reaches {percent(fraction)} of this bound; latency takes the rest."
+        return f"It reaches {percent(fraction)} of this bound, not all of it."
     if scatters:
         return f"It reaches only {percent(fraction)} of this bound: so many sectors cost time that no roof here counts."
     return f"It reaches only {percent(fraction)} of this bound, so latency holds it, not this roof."

@@ -32,6 +32,9 @@ add a few percent."""
 WIDEST_WAVEFRONTS = 4.0
 """Wavefronts of a conflict-free 16-byte request, the widest there is: more than that is always conflict."""
 
+_WIDEST_REQUEST_BYTES = 1024
+"""Sectors that the lanes of a warp can touch at most, each another one, times 32 bytes."""
+
 _SECTORS_A_WAVEFRONT = 4.0
 """Sectors whose bytes one wavefront of contiguous accesses takes."""
 
@@ -71,6 +74,12 @@ def scattered(run: Run) -> str:
         )
     traffic = run.traffic
     if traffic is None or not traffic.global_requests or not traffic.global_wavefronts or "l1" not in traffic.levels:
+        return ""
+    activity = run.activity
+    if traffic.levels["l1"].bytes > _WIDEST_REQUEST_BYTES * traffic.global_requests or (
+        activity is not None and activity.flop is not None and 2 * activity.flop < run.shape.flop
+    ):
+        # Asynchronous copies and the tensor cores use the pipe without a global request: a ratio would mean nothing.
         return ""
     passes = traffic.global_wavefronts / traffic.global_requests
     if passes > WIDEST_WAVEFRONTS:

@@ -20,7 +20,7 @@ NOTABLE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """``waits_for`` completes "a warp waits for ..."; ``lever`` is a sentence."""
+    """``waits_for`` completes "warps wait for ..."; ``lever`` is a sentence."""
 
     waits_for: str
     lever: str
@@ -50,11 +50,11 @@ STALLS: dict[str, Stall] = {
         "That is as it should be: fewer arithmetic instructions, or a faster pipe, are left.",
     ),
     "wait": Stall(
-        "the fixed time that its last instruction takes",
+        "the fixed time that their last instruction takes",
         "More independent FMAs in each warp, by a larger register tile, or more warps to take turns.",
     ),
     "barrier": Stall(
-        "the other warps of its threadblock at a barrier",
+        "the other warps of their threadblock at a barrier",
         "Fewer barriers for the same work, by a longer k-tile or more stages, or smaller threadblocks and more of them "
         "on each SM.",
     ),
@@ -63,7 +63,7 @@ STALLS: dict[str, Stall] = {
         "Arrange the fragments so that the three operands of an FMA lie in different register banks.",
     ),
     "gmma": Stall(
-        "the tensor cores to take its registers",
+        "the tensor cores to take their registers",
         "Keep one wgmma group more in flight before waiting for the oldest.",
     ),
     "no_instruction": Stall(
@@ -71,7 +71,7 @@ STALLS: dict[str, Stall] = {
         "A shorter unrolled loop, which fits the instruction cache.",
     ),
     "not_selected": Stall(
-        "its turn, since another warp issues",
+        "their turn, since another warp issues",
         "There are warps enough: only fewer instructions help.",
     ),
     "other": Stall(

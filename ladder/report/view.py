@@ -153,13 +153,19 @@ def _row(run: Run, results: Results, rung: Rung | None) -> Row:
         sm_count=results.device.sm_count,
         blocks=blocks,
         blocks_per_sm=_blocks_per_sm(rung, run, results.device) if rung is not None else None,
-        roof_clock_hz=results.device.sm_clock_hz,
+        roof_clock_hz=_roof_clock_hz(run, results),
         useful=inside,
     )
     return Row(
         run=run, status=_status(run, results.device), reading=reading, rung=rung, edge=_edge(run, rung),
         precision=precision,
     )  # fmt: skip
+
+
+def _roof_clock_hz(run: Run, results: Results) -> float | None:
+    """The clock of the FP32 roof; None for what another pipe binds, whose roof was taken at a clock of its own."""
+    bound_by = run.placement.bound_by if run.placement is not None else None
+    return None if bound_by in results.roofs.flop_per_s and bound_by != "fp32" else results.device.sm_clock_hz
 
 
 def _status(run: Run, device: Device) -> Status:

@@ -42,7 +42,7 @@ def test_the_small_one_is_right_at_any_shape(shape: str, arch: str, tmp_path: Pa
 
 
 def test_a_number_gives_a_place_on_the_ladder(tmp_path: Path) -> None:
-    (rung,) = parsed(starting_file("17_my_tile"), tmp_path / "17_my_tile.cu")
+    (rung,) = parsed(starting_file("18_my_tile"), tmp_path / "18_my_tile.cu")
     assert (rung.name, rung.kernel, rung.number) == ("my_tile", "my_tile", 17)
 
 
@@ -123,7 +123,7 @@ def test_a_key_that_cannot_be_renamed_is_named_with_its_line(tmp_path: Path) -> 
     [
         ("", "cannot name a kernel"),
         ("7", "cannot name a kernel"),
-        ("7up", "17_my_tile"),
+        ("7up", "18_my_tile"),
         ("my-tile", "letters, digits and underscores"),
         ("my tile", "letters, digits and underscores"),
         ("kächele", "letters, digits and underscores"),

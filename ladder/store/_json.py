@@ -1,24 +1,15 @@
-"""Results as schema ``ladder/1``: the one thing that every consumer reads. Written atomically."""
+"""Results as JSON of schema ``ladder/1``, and back."""
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from ladder.errors import LadderError, StoreError
 from ladder.model import (
     Activity,
     Check,
     Device,
-    Kind,
     Law,
-    Level,
     Placement,
     Quantity,
     Resources,
@@ -28,164 +19,11 @@ from ladder.model import (
     Traffic,
     Watched,
 )
+from ladder.store._rows import Beside, Results, Run
 
-__all__ = ["SCHEMA", "Beside", "Results", "Run", "load", "save", "write_whole"]
+__all__ = ["SCHEMA", "from_json", "to_json"]
 
 SCHEMA = "ladder/1"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
-    """What a row was timed in turn with, one sample of each after the other: its row's name, and its time then."""
-
-    rung: str
-    time: Timing
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One row: one rung at one shape. ``skipped`` says why it did not run, ``error`` why it broke off.
-
-    ``time`` is with the caches as the product before left them, ``time_cold`` with nothing of it in the L2 cache.
-    ``params`` are the template arguments of a rung that ran with others than its declared ones. ``sm_clock_hz`` and
-    ``power_w`` were read while it ran over and over, ``beside`` is what it was timed in turn with, ``kernel`` the names
-    of the kernels that a library chose. ``notes`` are for whoever watches it run, and are not kept in a results file.
-    """
-
-    rung: str
-    title: str
-    kind: Kind
-    shape: Shape
-    source_sha256: str = ""
-    skipped: str | None = None
-    error: str | None = None
-    check: Check | None = None
-    time: Timing | None = None
-    time_cold: Timing | None = None
-    traffic: Traffic | None = None
-    activity: Activity | None = None
-    placement: Placement | None = None
-    law: Law | None = None
-    resources: Resources | None = None
-    params: Mapping[str, int] | None = None
-    beside: Beside | None = None
-    sm_clock_hz: float | None = None
-    power_w: float | None = None
-    kernel: str | None = None
-    notes: tuple[str, ...] = ()
-
-    @property
-    def flop_per_s(self) -> float | None:
-        """Median rate, None without a time."""
-        return self.shape.flop / self.time.median if self.time and self.shape.flop else None
-
-    @property
-    def intensity(self) -> dict[Level, float]:
-        """FLOP/byte by level; empty without traffic."""
-        return self.traffic.intensity(self.shape.flop) if self.traffic else {}
-
-    @property
-    def speedup(self) -> float | None:
-        """Its rate over that of what it was timed in turn with; None without."""
-        return self.beside.time.median / self.time.median if self.time and self.beside else None
-
-    @property
-    def cold_over_warm(self) -> float | None:
-        """What a product takes with nothing in the L2 cache, over what it takes warm; None unless both are timed."""
-        return self.time_cold.median / self.time.median if self.time and self.time_cold else None
-
-    @property
-    def clock_hz(self) -> float | None:
-        """The SM clock at which ``time`` was taken, where it was watched; else that of its load."""
-        watched = self.time.watched if self.time else None
-        return (watched.sm_clock_hz if watched else None) or self.sm_clock_hz
-
-    @property
-    def remark(self) -> str | None:
-        """What the card did while it was timed that makes the time hard to compare; None when there is nothing."""
-        return self.time.watched.remark if self.time and self.time.watched else None
-
-    @property
-    def failed(self) -> bool:
-        """The rung is wrong or broke off; a skipped one has not failed."""
-        return self.error is not None or (self.check is not None and not self.check.passed)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Results:
-    """One session of runs on one device against one set of roofs."""
-
-    created: str
-    command: str
-    device: Device
-    roofs: Roofs
-    runs: tuple[Run, ...] = field(default=())
-
-    def with_run(self, run: Run) -> Results:
-        """A copy with ``run`` added; it replaces an earlier row of the same rung and shape."""
-        kept = tuple(r for r in self.runs if (r.rung, r.shape) != (run.rung, run.shape))
-        return replace(self, runs=(*kept, run))
-
-
-def save(results: Results, path: str | Path) -> None:
-    """Write ``results`` to ``path`` as JSON, whole or not at all.
-
-    Raises:
-        StoreError: the folder cannot be made or written.
-    """
-    write_whole(Path(path), _SAMPLES.sub(_in_a_line, json.dumps(to_json(results), indent=1)) + "\n")
-
-
-_SAMPLES = re.compile(r'(?<="kept": \[)[^]]*(?=])')
-
-
-def _in_a_line(samples: re.Match[str]) -> str:
-    """Numbers of a list that stand on a line each, on one."""
-    return " ".join(samples[0].split())
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write ``text`` to ``path``, whole or not at all: a temporary file in the same folder, then a rename.
-
-    Raises:
-        StoreError: the folder cannot be made or written.
-    """
-    temporary = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        raise StoreError(f"cannot write {path}: {error.strerror or error}. Choose another path.") from error
-
-
-def load(path: str | Path) -> Results:
-    """Read a results file, as ``ladder run --json`` and :func:`save` write them.
-
-    Raises:
-        StoreError: no such file, not JSON, or not schema ``ladder/1``.
-    """
-    path = Path(path)
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise StoreError(f"{path} is not JSON: {error}") from error
-    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-        found = data.get("schema") if isinstance(data, dict) else type(data).__name__
-        raise StoreError(f"{path} is not schema {SCHEMA} (found {found!r}); make it with `ladder run --json {path}`")
-    try:
-        return from_json(data)
-    except (KeyError, TypeError, ValueError, AttributeError, LadderError) as error:
-        raise StoreError(f"{path}: damaged {SCHEMA} file: {type(error).__name__}: {error}") from error
 
 
 def to_json(results: Results) -> dict[str, Any]:

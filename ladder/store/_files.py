@@ -1,0 +1,80 @@
+"""Results files on disk: read with a reason when they cannot be, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from ladder.errors import LadderError, StoreError
+from ladder.store._json import SCHEMA, from_json, to_json
+from ladder.store._rows import Results
+
+__all__ = ["load", "save", "write_whole"]
+
+
+def save(results: Results, path: str | Path) -> None:
+    """Write ``results`` to ``path`` as JSON, whole or not at all.
+
+    Raises:
+        StoreError: the folder cannot be made or written.
+    """
+    write_whole(Path(path), _SAMPLES.sub(_in_a_line, json.dumps(to_json(results), indent=1)) + "\n")
+
+
+_SAMPLES = re.compile(r'(?<="kept": \[)[^]]*(?=])')
+
+
+def _in_a_line(samples: re.Match[str]) -> str:
+    """Numbers of a list that stand on a line each, on one."""
+    return " ".join(samples[0].split())
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write ``text`` to ``path``, whole or not at all: a temporary file in the same folder, then a rename.
+
+    Raises:
+        StoreError: the folder cannot be made or written.
+    """
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except OSError as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        raise StoreError(f"cannot write {path}: {error.strerror or error}. Choose another path.") from error
+
+
+def load(path: str | Path) -> Results:
+    """Read a results file, as ``ladder run --json`` and :func:`save` write them.
+
+    Raises:
+        StoreError: no such file, not JSON, or not schema ``ladder/1``.
+    """
+    path = Path(path)
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise StoreError(f"{path} is not JSON: {error}") from error
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        found = data.get("schema") if isinstance(data, dict) else type(data).__name__
+        experiments = f"; give it as --experiments {path}" if str(found).startswith("ladder-experiments/") else ""
+        raise StoreError(
+            f"{path} is not schema {SCHEMA} (found {found!r}); this takes what `ladder run --json OUT.json` wrote"
+            f"{experiments}"
+        )
+    try:
+        return from_json(data)
+    except (KeyError, TypeError, ValueError, AttributeError, LadderError) as error:
+        raise StoreError(f"{path}: damaged {SCHEMA} file: {type(error).__name__}: {error}") from error
