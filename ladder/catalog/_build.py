@@ -217,7 +217,7 @@ def _grid_z(declaration: Declaration, params: Mapping[str, int]) -> int | None:
 def _repeats(declaration: Declaration, c_init: str) -> bool:
     """What a kernel that adds into C cannot promise, since its blocks come in any order, and an ordered one does."""
     ordered = _keys.boolean(declaration, "ordered", default=c_init == "poison")
-    found = _keys.boolean(declaration, "repeats", default=c_init == "poison")
+    found = _keys.boolean(declaration, "repeats", default=ordered or c_init == "poison")
     if ordered and not found:
         declaration.refuse("repeats", "false contradicts ordered = true", "remove one of the two")
     return found

@@ -121,10 +121,10 @@ def prove(
     """Prove one rung at one shape.
 
     Integer data has to match exactly, then normal data within both bounds; nothing outside C may be written. A rung
-    that does not add into C has to give the same bits again (``repeat``), unless it declares that it may not; of an
-    ordered one, C of the normal data gets a CRC32 that every other ordered rung, on any backend, has to share. The first thing
-    that goes wrong ends the proof. ``seen`` gets the outcome on normal data, with its traffic where the backend counts,
-    so that nobody need run again.
+    that does not add into C has to give the same bits again (``repeat``), unless it declares that it may not. Of an
+    ordered one, C of the normal data gets a CRC32 that every other ordered rung, on any backend, has to share. The
+    first thing that goes wrong ends the proof. ``seen`` gets the outcome on normal data, with its traffic where the
+    backend counts, so that nobody need run again.
 
     Raises:
         ShapeError: the rung does not support the shape.

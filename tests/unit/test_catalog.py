@@ -109,6 +109,14 @@ def test_every_key_reaches_the_rung(tmp_path: Path) -> None:
     assert not rung.ordered, "a kernel that adds into C does not add in k order unless it says so"
 
 
+def test_what_a_second_run_gives_can_be_stated(tmp_path: Path) -> None:
+    assert parse_file(cu.plain(tmp_path))[0].repeats
+    assert parse_file(cu.plain(tmp_path, ordered="false"))[0].repeats
+    assert not parse_file(cu.plain(tmp_path, ordered="false", repeats="false"))[0].repeats
+    assert not parse_file(cu.plain(tmp_path, c_init='"zero"'))[0].repeats, "its blocks come in any order"
+    assert parse_file(cu.plain(tmp_path, c_init='"zero"', repeats="true"))[0].repeats
+
+
 def test_ordered_can_be_stated(tmp_path: Path) -> None:
     assert parse_file(cu.plain(tmp_path, c_init='"zero"', ordered="true"))[0].ordered
     assert not parse_file(cu.plain(tmp_path, ordered="false"))[0].ordered

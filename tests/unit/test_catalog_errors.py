@@ -86,6 +86,7 @@ def refusal(path: Path) -> str:
         ({"grid_z": '"M/T"'}, 5, "grid_z", "'M/T' is not K over a parameter"),
         ({"c_init": '"nan"'}, 5, "c_init", '\'nan\' is unknown; write "poison" or "zero"'),
         ({"ordered": "1"}, 5, "ordered", "1 is not a truth value"),
+        ({"repeats": "false"}, 5, "repeats", "false contradicts ordered = true; remove one of the two"),
         ({"law": '"T/6"'}, 5, "law", '\'T/6\' is unknown; write "tile_product" or "c_stationary"'),
         ({"unit_roundoff": "0"}, 5, "unit_roundoff", "0 is not a number between 0 and 1"),
         ({"unit_roundoff": "true"}, 5, "unit_roundoff", "True is not a number"),

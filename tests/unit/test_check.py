@@ -36,15 +36,13 @@ def test_a_right_rung_is_proved() -> None:
     assert len(backend.runs) == 3
 
 
-def test_unordered_rungs_have_no_crc_and_no_repeat() -> None:
-    backend = FakeBackend(fake.no_fixed_order)
-    check = prove(backend, fake_kernel(ordered=False), Shape(m=20, n=20, k=0))
-    assert not check.passed
+@pytest.mark.parametrize("repeats", [True, False])
+def test_unordered_rungs_have_no_crc_and_are_repeated_if_they_promise_their_bits(repeats: bool) -> None:
     backend = FakeBackend()
-    check = prove(backend, fake_kernel(ordered=False), RAGGED)
+    check = prove(backend, fake_kernel(ordered=False, repeats=repeats), RAGGED)
     assert check.passed
     assert check.crc32 is None
-    assert len(backend.runs) == 2
+    assert len(backend.runs) == (3 if repeats else 2)
 
 
 def test_the_repeat_can_be_left_out() -> None:
@@ -88,7 +86,8 @@ def test_a_wrong_rung_is_not_proved(bug: Callable[..., object], message: str) ->
     assert check.crc32 is None
 
 
-def test_bits_that_change_between_runs_fail_an_ordered_rung() -> None:
+@pytest.mark.parametrize("ordered", [True, False])
+def test_bits_that_change_between_runs_fail_a_rung_that_promises_them(ordered: bool) -> None:
     class LastBit(FakeBackend):
         def run(self, kernel, a, b, **options):
             outcome = super().run(kernel, a, b, **options)
@@ -96,7 +95,7 @@ def test_bits_that_change_between_runs_fail_an_ordered_rung() -> None:
                 outcome.c[4, 2] = np.nextafter(outcome.c[4, 2], np.float32(np.inf))
             return outcome
 
-    check = prove(LastBit(), fake_kernel(), RAGGED)
+    check = prove(LastBit(), fake_kernel(ordered=ordered), RAGGED)
     assert not check.passed
     assert check.failure is not None
     assert "C[row 4, column 2]" in check.failure

@@ -91,6 +91,12 @@ def test_a_failing_nvidia_smi_tells_nothing(script: str, tmp_path: Path, monkeyp
     assert smi(tmp_path, script).read() == Sample()
 
 
+def test_a_limit_counts_once_it_lasts() -> None:
+    stale, free = Sample(sm_clock_hz=1.9e9, reasons=0x4), Sample(sm_clock_hz=1.9e9, reasons=0)
+    assert condensed([stale, *[free] * 9]).limits == (), "the first moment may tell of what ran before"
+    assert condensed([stale, stale, *[free] * 9]).limits == ("power cap",)
+
+
 def test_samples_are_condensed_and_idle_moments_left_out() -> None:
     busy = [
         Sample(sm_clock_hz=clock, power_w=power, reasons=bits)
@@ -114,7 +120,7 @@ def test_samples_are_condensed_and_idle_moments_left_out() -> None:
 
 
 class Counting:
-    """A sensor whose clock falls with each look; it tells when it has been asked ``enough`` times."""
+    """A sensor whose clock falls with each look, to 0.1 GHz; it tells when it has been asked ``enough`` times."""
 
     def __init__(self, enough: int) -> None:
         self.left, self.reached = enough, threading.Event()
@@ -123,7 +129,7 @@ class Counting:
         self.left -= 1
         if self.left < 0:
             self.reached.set()
-        return Sample(sm_clock_hz=2e9 + 1e8 * self.left, power_w=500.0)
+        return Sample(sm_clock_hz=max(1e8, 2e9 + 1e8 * self.left), power_w=500.0)
 
 
 def test_the_card_is_polled_while_the_block_runs_and_no_longer() -> None:

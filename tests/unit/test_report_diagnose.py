@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from helpers.results import H200_ROOFS, KERNELS, Kernel, make_run, peer, unhappy_runs
 
-from ladder.model import Quantity, Resources, Roofs, Shape
+from ladder.model import Activity, Quantity, Resources, Roofs, Shape
 from ladder.report.diagnose import read
 from ladder.report.signals import conflict_degree, scatter, scattered, unroofed
 from ladder.roofline import place
@@ -150,6 +150,13 @@ def test_a_gpu_shows_scattered_lanes_by_its_wavefronts_and_sectors(wavefronts: i
     assert scattered(counted(0, 0, l1_bytes)) == ""
 
 
+def test_wavefronts_of_asynchronous_copies_and_tensor_cores_are_no_scattered_requests() -> None:
+    assert scattered(counted(38_000, 1_000, 1_025_000)) == "", "more than the lanes of a thousand requests can touch"
+    apart = counted(38_000, 1_000, 528_000)
+    assert "38.0 wavefronts a global request" in scattered(apart)
+    assert scattered(replace(apart, activity=Activity(origin="counted", fadd=0, fmul=0, ffma=0))) == ""
+
+
 def test_split_operands_are_held_against_a_third_of_the_tensor_cores() -> None:
     roofs = Roofs(bytes_per_s={"dram": 4e12}, flop_per_s={"fp32": 65e12, "tf32": 390e12})
     run = make_run(BY_NAME["register_tile"], 1024)
@@ -174,7 +181,7 @@ def test_the_share_reached_follows_the_bound_that_it_is_of() -> None:
     [
         (1.2, "which no kernel can"),
         (0.95, "sits on its roof"),
-        (0.6, "latency takes the rest"),
+        (0.6, "not all of it"),
         (0.2, "latency holds it, not this roof"),
     ],
 )

@@ -185,3 +185,29 @@ def test_a_damaged_value_is_refused(where: tuple[str | int, ...], value: object,
 def test_a_missing_file_is_an_error_of_the_store(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot read"):
         store.load(tmp_path / "none.json")
+
+
+def watched(clock_hz: float | None, *limits: str) -> Watched:
+    return Watched(
+        samples=1, sm_clock_hz=clock_hz, sm_clock_low_hz=clock_hz, sm_clock_high_hz=clock_hz, limits=tuple(limits)
+    )
+
+
+@pytest.mark.parametrize(
+    ("warm", "cold", "ratio"),
+    [
+        (watched(1.98e9), watched(1.965e9), 2.0),
+        (watched(None), watched(1.98e9), 2.0),
+        (watched(1.98e9), watched(1.6e9), None),
+        (watched(1.98e9, "power cap"), watched(1.98e9), None),
+        (watched(1.98e9), watched(1.98e9, "power cap"), None),
+    ],
+)
+def test_a_cold_time_at_another_clock_tells_nothing_of_the_cache(
+    warm: Watched, cold: Watched, ratio: float | None
+) -> None:
+    run = make_results(64, timed=True).runs[0]
+    assert run.time is not None
+    slower = replace(run.time, median=2 * run.time.median, p80=3 * run.time.median, kept=(), watched=cold)
+    both = replace(run, time=replace(run.time, watched=warm), time_cold=slower)
+    assert both.cold_over_warm == ratio
