@@ -8,7 +8,7 @@
 //           feeds T fused multiply-adds.
 // How       by what means, with the arithmetic of bytes, banks or instructions: here 2 T^2 words a k-tile for 2 T^3
 //           FLOP, so that the intensity of the loads is T / 4.
-// Leaves    what binds now, and which rung deals with it: here shared memory, of which each multiply-add reads two words.
+// Leaves    what binds now, left to which rung: here shared memory, of which each multiply-add reads two words.
 // Source    who described it first: here the CUDA C++ Programming Guide, "Shared Memory".
 //
 // /// rung

@@ -18,7 +18,7 @@ __all__ = [
     "translated",
 ]
 
-_EMULATED = "ladder run, count and check do without one: they emulate."
+_EMULATED = "ladder run, count and check do without one (--backend emulated)."
 _SMI_TIMEOUT_S = 20.0
 
 

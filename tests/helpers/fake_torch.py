@@ -39,6 +39,9 @@ class FakeTensor(np.ndarray):
     def fill_(self, value: Any) -> None:
         self[...] = value
 
+    def copy_(self, other: Any) -> None:
+        self[...] = other
+
     def view(self, *what: Any) -> FakeTensor:
         return self.reshape(what) if isinstance(what[0], int) else super().view(*what)
 

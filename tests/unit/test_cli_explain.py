@@ -71,7 +71,7 @@ def test_every_rung_has_a_card_of_100_columns(card: tuple[Study, str]) -> None:
     for label, prose in prose_fields(rung).items():
         if label in {"removes", "how", "leaves", "source"}:
             assert flat(prose) in flat(text)
-    assert re.search(r"^Binds     \S", text, re.MULTILINE)
+    assert re.search(r"^(Binds    |Skipped  ) \S", text, re.MULTILINE)
     assert rung.name_expression in flat(text)
 
 
@@ -139,7 +139,7 @@ def test_a_recorded_rate_tells_what_a_cold_cache_costs(
     shape = Shape(m=64, n=64, k=64)
     rates = [Rate(rung="padded", shape=shape, flop_per_s=1e12, cold_over_warm=cold) for cold in (None, 1.234)]
     say_card(replace(found["padded"], rates=tuple(rates)), session)
-    told = "measured: 1 at 64x64x64, 1 at 64x64x64 (1.23 times as long from a cold L2)."
+    told = "measured: 1 at 64x64x64, 1 at 64x64x64 (1.23 times that time from a cold L2)."
     assert told in flat(capsys.readouterr().out)
 
 
@@ -153,14 +153,14 @@ def test_another_profile_compiles_for_it_and_uses_its_roofs() -> None:
 def test_what_the_profile_cannot_run_says_why() -> None:
     text = flat(explained("async_pipeline", "--shape", "32x32x32", "--profile", "t4"))
     assert "Compiled not for Tesla T4: needs compute capability 8.0; Tesla T4 has 7.5" in text
-    assert "Binds Skipped: needs compute capability 8.0" in text
+    assert "Skipped needs compute capability 8.0" in text
 
 
 def test_what_the_emulator_cannot_run_is_still_compiled() -> None:
     text = flat(explained("tma_pipeline", "--shape", "32x32x32"))
     assert "Compiled for sm_90 by NVRTC" in text
     assert "packs A, then tma_pipeline<" in text
-    assert "Binds Skipped: the emulator runs PTX up to sm_80 features" in text
+    assert "Skipped the emulator runs PTX up to sm_80 features" in text
 
 
 def test_a_sweep_has_a_card_for_each() -> None:

@@ -93,6 +93,12 @@ def test_each_fault_is_seen(spoil: Any, words: str) -> None:
     assert re.search(words, check.failure)
 
 
+def test_what_one_rung_does_to_its_operands_is_undone_for_the_next() -> None:
+    oracle, rules = GpuOracle(TORCH, SHAPE), {"unit_roundoff": FP32_UNIT_ROUNDOFF, "ordered": True}
+    assert not oracle.prove(spoiled(change_b), **rules).passed
+    assert oracle.prove(right, **rules).passed
+
+
 def test_an_element_that_is_never_written_is_seen() -> None:
     def multiply(a: Any, b: Any, out: Any) -> None:
         out[:-1] = chain(np.asarray(a), np.asarray(b))[:-1]
