@@ -93,6 +93,9 @@ def _row(axes: Axes, row: Row, y: float) -> None:
         strong = level == binding
         axes.plot([value], [y], marker=MARKERS[level], ls="none", ms=7.0 if strong else _SIZES[level],
                   mec=COLOURS[level], mew=2.0 if strong else 1.2, mfc=PAPER, zorder=4 if strong else 3)  # fmt: skip
+    pipe = _other_pipe(row)
+    if pipe is not None:
+        axes.plot([pipe], [y], marker="*", ls="none", ms=9.0, mec=COLOURS["fp32"], mfc=COLOURS["fp32"], zorder=4)
     if row.run.flop_per_s is not None:
         rate = row.run.flop_per_s / _TERA
         left = axes.get_xlim()[0]
@@ -103,7 +106,13 @@ def _row(axes: Axes, row: Row, y: float) -> None:
     if placement.fraction is not None:
         words = f"{percent(placement.fraction)} of {name} {number(roof)}"
     axes.annotate(words, (1.015, y), xycoords=("axes fraction", "data"), va="center", ha="left", fontsize=8.5,
-                  color=COLOURS.get(placement.bound_by, INK), annotation_clip=False)  # fmt: skip
+                  color=COLOURS.get(placement.bound_by, COLOURS["fp32"]), annotation_clip=False)  # fmt: skip
+
+
+def _other_pipe(row: Row) -> float | None:
+    """TFLOP/s of the pipe that a row is placed under, if that is not FP32, whose line everything has in common."""
+    bounds = row.run.placement.bounds_flop_per_s if row.run.placement is not None else {}
+    return next((bounds[name] / _TERA for name in ("tf32", "bf16") if name in bounds), None)
 
 
 def _legend(axes: Axes, section: Section, height_in: float) -> None:
@@ -114,6 +123,9 @@ def _legend(axes: Axes, section: Section, height_in: float) -> None:
         for level, name in names.items()
         if level in shown
     ]
+    if any(_other_pipe(row) is not None for row in section.placed):
+        own = COLOURS["fp32"]
+        handles.append(Line2D([], [], marker="*", ls="none", ms=8, mec=own, mfc=own, label="tensor cores"))
     if section.timed:
         handles.append(Line2D([], [], marker="|", ls="none", ms=9, mec=INK, mew=1.8, label="measured rate"))
     axes.figure.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.01, 1 - 0.02 / height_in),

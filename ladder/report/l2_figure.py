@@ -69,16 +69,14 @@ def _frame(axes: Axes, found: Sequence[Series], full: float | None) -> None:
 
 
 def _limits(axes: Axes) -> None:
-    """The two compulsory lines, named along their slope near the left."""
+    """The two compulsory lines, named along their slope at the right, where L2 no longer holds kernels up to them."""
     low, high = axes.get_xlim()
-    for c_moves, words, below in ((True, "N/6: A, B and C cross once", True), (False, "N/4: C stays in L2", False)):
+    for c_moves, words in ((True, "N/6: A, B and C cross once"), (False, "N/4: C stays in L2")):
         ends = [compulsory_cube(n, c_moves=c_moves) for n in (low, high)]
         axes.plot([low, high], ends, color=MUTED, lw=1.2, ls="-" if c_moves else (0, (4, 2)), zorder=2)
-        start = low * (high / low) ** (0.16 if below else 0.03)
         axes.annotate(
-            words, (start, compulsory_cube(start, c_moves=c_moves)), xytext=(4, -4) if below else (-3, 4),
-            textcoords="offset points", rotation=slope_degrees(axes), rotation_mode="anchor", ha="left",
-            va="top" if below else "bottom", color=MUTED, fontsize=8.2, zorder=6,
+            words, (high, ends[1]), xytext=(-4, 3), textcoords="offset points", rotation=slope_degrees(axes),
+            rotation_mode="anchor", ha="right", va="bottom", color=MUTED, fontsize=8.2, zorder=6,
         )  # fmt: skip
 
 

@@ -51,7 +51,7 @@ def draw(rung: Rung) -> Drawing:
         axes.set_ylim(0, _HEIGHT_IN)
         axes.axis("off")
         _key(axes, found)
-        _product(axes, found, rung.params)
+        _product(axes, found, rung.params, persistent=rung.persistent)
         _block(axes, found)
         if found.mma is not None:
             _instruction(axes, found.mma)
@@ -71,9 +71,10 @@ def draw(rung: Rung) -> Drawing:
         )
 
 
-def _product(axes: Axes, found: Tiles, params: Mapping[str, int]) -> None:
+def _product(axes: Axes, found: Tiles, params: Mapping[str, int], *, persistent: bool) -> None:
     """Panel 1: C cut into block tiles, with the rows of A and the columns of B that one of them takes."""
-    _text(axes, 0.25, _HEIGHT_IN - 0.17, "1  The grid: one block a tile of C", title=True)
+    words = "blocks that stay share out C's tiles" if persistent else "one block a tile of C"
+    _text(axes, 0.25, _HEIGHT_IN - 0.17, f"1  The grid: {words}", title=True)
     left, above = _X - _GAP - _DEPTH, _Y + _EDGE + _GAP
     unit = _EDGE / _ALONG / max(found.block)
     high, wide = (max(edge * unit, 0.1) for edge in found.block)

@@ -103,6 +103,8 @@ def alt(rung: Rung) -> str:
     if found.depth is not None:
         at_once = f", {found.stages} of them in shared memory at once" if found.stages else ""
         words.append(f"It walks K in k tiles of {found.depth}{at_once}.")
+    if rung.persistent:
+        words.append("The grid has as many blocks as run at once, and they share out the tiles of C.")
     if rung.grid_z_tile is not None:
         words.append("The grid's z shares out the k tiles.")
     if rung.params:

@@ -169,7 +169,7 @@
     say("transition", view.transition.finding);
     table("numbers-transition", ["kernel", "T", "bound by", ...looks.map(([, , name]) => `${name} allows`), "measured"],
       shown.map(row => [row.name, row.edge_text, row.bound_text, ...looks.map(([level]) => row.bounds[level] && row.bounds[level].text), row.timed ? row.y_text : ""]));
-    return strip("transition", shown.map(row => row.name), Math.min(...values) / 1.5, Math.max(...values) * 1.5, small ? 92 : 204, traces,
+    return strip("transition", shown.map(row => row.name), Math.min(...values) / 1.5, Math.max(...values) * 1.5, small ? 102 : 204, traces,
       shown.map(row => small ? `${size(row)}: ${row.bound_text.replace(" memory", "").replace("data pipe", "")}` : `${size(row)}: ${row.bound_text} binds`), "TFLOP/s that the level allows");
   }
 
@@ -185,7 +185,7 @@
     ];
     say("banks", found.finding);
     table("numbers-banks", ["kernel", "wavefronts a request", "shared, FLOP/byte", "law"], shown.map(point => [point.name, point.per_text, point.x_text, point.law_text]));
-    return strip("banks", shown.map(point => point.name), Math.min(...values) / 1.5, Math.max(...values) * 1.5, narrow() ? 84 : 184, traces,
+    return strip("banks", shown.map(point => point.name), Math.min(...values) / 1.5, Math.max(...values) * 1.5, narrow() ? 96 : 184, traces,
       shown.map(point => narrow() ? `${point.per_text} a request` : `${point.per_text} wavefronts a request`), "FLOP per byte at shared memory");
   }
 
