@@ -58,7 +58,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "a missing barrier": (
         f"{_MEMORY}test_a_missing_barrier",
         f"{_MEMORY}test_a_race_that_shows_only_as_other_bits",
-        "tests/unit/test_check.py::test_bits_that_change_between_runs_fail_an_ordered_rung",
+        "tests/unit/test_check.py::test_bits_that_change_between_runs_fail_a_rung_that_promises_them",
     ),
     "tile parameters that compile but do not fit together": (
         f"{_SHAPES}test_tile_parameters_that_do_not_fit_together",
