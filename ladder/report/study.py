@@ -35,7 +35,8 @@ class Study:
     Attributes:
         rung: the declaration.
         row: the run, and what binds it.
-        launches: those of the product; empty where the shape has none, or is not supported.
+        launches: those of the product; empty where the shape has none or is not supported, and for a persistent rung
+            that was not built, whose grid is what fits.
         build: what compiling it for the device gave; None where it cannot be, and ``unbuilt`` says why.
         rates: what the packaged record of the device has of it; empty for a file that is not the ladder's.
         after: the next rung of the ladder.
@@ -77,12 +78,20 @@ def _study(rung: Rung, row: Row, device: Device) -> Study:
     return Study(
         rung=rung,
         row=row,
-        launches=plan(rung, row.run.shape) if rung.supports(row.run.shape) is None else (),
+        launches=_launches(rung, row, device, made),
         build=made,
         unbuilt=why or "",
         rates=recorded(rung, device),
         after=next_rung(rung),
     )
+
+
+def _launches(rung: Rung, row: Row, device: Device, made: Build | None) -> tuple[Launch, ...]:
+    """Those of the product; none where the grid depends on a build that there is not."""
+    if rung.supports(row.run.shape) is not None or (rung.persistent and made is None):
+        return ()
+    resident = max(1, made.blocks_per_sm) * device.sm_count if made is not None else None
+    return plan(rung, row.run.shape, resident=resident)
 
 
 def build(rung: Rung, device: Device) -> Build:

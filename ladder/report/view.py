@@ -180,6 +180,10 @@ def _status(run: Run, device: Device) -> Status:
 
 
 def _blocks(rung: Rung, shape: Shape) -> int | None:
+    """Threadblocks of the product; None when there are none, or when their number says nothing of idle SMs."""
+    if rung.persistent:
+        # As many as fit at once, whatever the shape: whether each has work, only counters tell.
+        return None
     try:
         return sum(launch.blocks for launch in plan(rung, shape))
     except ShapeError:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from helpers.command import Answer, ladder
 from helpers.cu import plain
+from helpers.extras import PERSISTENT_PATH
 from helpers.kernels import MUTANTS
 
-from ladder.catalog import find, load_catalog, prose_fields, starting_file
+from ladder.catalog import find, load_catalog, parse_file, prose_fields, starting_file
 from ladder.cli.explain import say_card
 from ladder.cli.session import Session
 from ladder.cli.study import examine
@@ -154,6 +155,20 @@ def test_what_the_profile_cannot_run_says_why() -> None:
     text = flat(explained("async_pipeline", "--shape", "32x32x32", "--profile", "t4"))
     assert "Compiled not for Tesla T4: needs compute capability 8.0; Tesla T4 has 7.5" in text
     assert "Skipped needs compute capability 8.0" in text
+
+
+def test_the_grid_of_blocks_that_stay_is_what_the_device_holds() -> None:
+    """64x64x64 has 16 of its tiles: a grid of so few is what it does not launch."""
+    (rung,) = parse_file(PERSISTENT_PATH)
+    held = build(rung, H200).blocks_per_sm * H200.sm_count
+    text = flat(explained(PERSISTENT_PATH, "--shape", "64x64x64"))
+    assert f"a grid of {held} x 1 x 1 blocks (x, y, z) of {rung.threads} threads at 64x64x64" in text
+
+
+def test_no_grid_is_told_where_it_depends_on_a_build_that_there_is_not() -> None:
+    text = flat(explained("stream_k", "--shape", "32x32x32", "--profile", "t4"))
+    assert "Compiled not for Tesla T4: needs compute capability 9.0" in text
+    assert "a grid of" not in text
 
 
 def test_what_the_emulator_cannot_run_is_still_compiled() -> None:

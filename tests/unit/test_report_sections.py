@@ -11,7 +11,7 @@ import pytest
 from helpers.results import KERNELS, make_results, make_run
 
 from ladder.catalog import load_catalog
-from ladder.model import Shape
+from ladder.model import Rung, Shape
 from ladder.report import write_report
 from ladder.report.view import sections
 from ladder.store import Results, Run
@@ -114,6 +114,22 @@ def test_another_text_than_the_catalogues_gets_no_prose(tmp_path: Path) -> None:
     write_report([given], tmp_path, catalog=CATALOG)
     assert "Removes" not in md(tmp_path)
     assert "<dt>Removes" not in page(tmp_path)
+
+
+def test_few_tiles_are_no_suspect_where_the_grid_is_what_fits() -> None:
+    """16 tiles for 132 SMs; blocks that stay may share each of them out, and only counters tell."""
+    rung = next(rung for rung in CATALOG.values() if rung.persistent)
+
+    def lever(known: Rung) -> str:
+        run = make_run(replace(BY_NAME["tiled_32"], name=known.name), 512, timed=True)
+        assert run.placement is not None
+        slow = replace(run.placement, fraction=0.1)
+        run = replace(run, placement=slow, source_sha256=hashlib.sha256(known.source.encode()).hexdigest())
+        (section,) = sections(make_results(timed=True, kernels=(), extra=(run,)), {known.name: known})
+        return section.rows[0].reading.lever
+
+    assert "16 threadblocks for 132 SMs" in lever(replace(rung, persistent=False))
+    assert "threadblock" not in lever(rung)
 
 
 def test_counts_from_samples_are_no_failure(tmp_path: Path) -> None:
