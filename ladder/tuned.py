@@ -24,10 +24,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ladder.errors import LadderError, StoreError
 from ladder.model import Shape
 from ladder.shapes import ShapeClass
-from ladder.store import write_whole
+from ladder.store import read_as, write_whole
 
 __all__ = ["SCHEMA", "Tuned", "load_tuned", "merge_tuned", "tuned_from_json", "tuned_to_json"]
 
@@ -101,21 +100,12 @@ def load_tuned(path: Path) -> tuple[Tuned, ...]:
     Raises:
         StoreError: no such file, not JSON, or not schema ``ladder-tuned/1``.
     """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise StoreError(f"{path} is not JSON: {error}") from error
-    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-        found = data.get("schema") if isinstance(data, dict) else type(data).__name__
-        raise StoreError(
-            f"{path} is not schema {SCHEMA} (found {found!r}); this takes what bench/tune.py --out OUT.json wrote"
-        )
-    try:
-        return _sorted(tuned_from_json(entry) for entry in data["entries"])
-    except (KeyError, TypeError, ValueError, LadderError) as error:
-        raise StoreError(f"{path}: damaged {SCHEMA} file: {type(error).__name__}: {error}") from error
+    return read_as(
+        path,
+        SCHEMA,
+        lambda data: _sorted(tuned_from_json(entry) for entry in data["entries"]),
+        made_by="bench/tune.py --out OUT.json",
+    )
 
 
 def merge_tuned(path: Path, entries: Iterable[Tuned]) -> tuple[Tuned, ...]:

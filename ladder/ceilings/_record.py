@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ladder.ceilings._types import Ceiling, Ceilings, Config, Finding, Sustained, Trial
-from ladder.errors import StoreError
 from ladder.model import Device, Watched
-from ladder.store import write_whole
+from ladder.store import read_as, write_whole
 
 __all__ = ["SCHEMA", "config_from_json", "config_to_json", "from_json", "load", "save", "to_json"]
 
@@ -38,18 +37,7 @@ def load(path: str | Path) -> Ceilings:
     Raises:
         StoreError: no such file, not JSON, or not of this schema.
     """
-    path = Path(path)
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if data["schema"] != SCHEMA:
-            raise StoreError(
-                f"{path} is {data['schema']!r}; this version reads {SCHEMA}: ladder ceilings --json {path}"
-            )
-        return from_json(data)
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StoreError(f"{path}: damaged {SCHEMA} file: {type(error).__name__}: {error}") from error
+    return read_as(path, SCHEMA, from_json, made_by="ladder ceilings --json")
 
 
 def to_json(ceilings: Ceilings) -> dict[str, Any]:

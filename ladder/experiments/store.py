@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from ladder import store
-from ladder.errors import LadderError, StoreError
 from ladder.experiments.fits import fits
 from ladder.experiments.model import AskedRow, Experiments
 from ladder.experiments.padding import pitch_of, predicted
@@ -38,22 +37,7 @@ def load(path: str | Path) -> Experiments:
     Raises:
         StoreError: no such file, not JSON, or not of this schema.
     """
-    path = Path(path)
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise StoreError(f"{path} is not JSON: {error}") from error
-    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-        seen = data.get("schema") if isinstance(data, dict) else type(data).__name__
-        raise StoreError(
-            f"{path} is not schema {SCHEMA} (found {seen!r}); this takes what ladder experiment --json wrote"
-        )
-    try:
-        return from_json(data)
-    except (KeyError, TypeError, ValueError, AttributeError, LadderError) as error:
-        raise StoreError(f"{path}: damaged {SCHEMA} file: {type(error).__name__}: {error}") from error
+    return store.read_as(path, SCHEMA, from_json, made_by="ladder experiment --json")
 
 
 def to_json(found: Experiments) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ladder.store._files import load, save, write_whole
+from ladder.store._files import load, read_as, save, write_whole
 from ladder.store._json import SCHEMA, from_json, to_json
 from ladder.store._rows import Beside, Results, Run
 
-__all__ = ["SCHEMA", "Beside", "Results", "Run", "from_json", "load", "save", "to_json", "write_whole"]
+__all__ = ["SCHEMA", "Beside", "Results", "Run", "from_json", "load", "read_as", "save", "to_json", "write_whole"]

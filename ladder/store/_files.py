@@ -6,13 +6,17 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
 from ladder.errors import LadderError, StoreError
 from ladder.store._json import SCHEMA, from_json, to_json
 from ladder.store._rows import Results
 
-__all__ = ["load", "save", "write_whole"]
+__all__ = ["load", "read_as", "save", "write_whole"]
+
+Read = TypeVar("Read")
 
 
 def save(results: Results, path: str | Path) -> None:
@@ -54,27 +58,49 @@ def write_whole(path: Path, text: str) -> None:
         raise StoreError(f"cannot write {path}: {error.strerror or error}. Choose another path.") from error
 
 
+def read_as(
+    path: str | Path,
+    schema: str,
+    parse: Callable[[Mapping[str, Any]], Read],
+    *,
+    made_by: str,
+    others: Mapping[str, str] | None = None,
+) -> Read:
+    """What ``parse`` makes of the JSON object at ``path``.
+
+    Args:
+        path: of the file.
+        schema: what its ``schema`` has to be.
+        parse: from the object; what it raises because of a value says that the file is damaged.
+        made_by: the command that writes such files, told when the schema is another.
+        others: what to do with a file of another schema, by the beginning of its name.
+
+    Raises:
+        StoreError: no such file, not JSON, not of this schema, or damaged.
+    """
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise StoreError(f"{path} is not JSON: {error}") from error
+    found = data.get("schema") if isinstance(data, dict) else type(data).__name__
+    if not isinstance(data, dict) or found != schema:
+        hints = [f"; {words}" for begin, words in (others or {}).items() if str(found).startswith(begin)]
+        raise StoreError(
+            f"{path} is not schema {schema} (found {found!r}); this takes what {made_by} wrote{''.join(hints)}"
+        )
+    try:
+        return parse(data)
+    except (KeyError, TypeError, ValueError, AttributeError, LadderError) as error:
+        raise StoreError(f"{path}: damaged {schema} file: {type(error).__name__}: {error}") from error
+
+
 def load(path: str | Path) -> Results:
     """Read a results file, as ``ladder run --json`` and :func:`save` write them.
 
     Raises:
         StoreError: no such file, not JSON, or not schema ``ladder/1``.
     """
-    path = Path(path)
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise StoreError(f"{path} is not JSON: {error}") from error
-    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-        found = data.get("schema") if isinstance(data, dict) else type(data).__name__
-        experiments = f"; give it as --experiments {path}" if str(found).startswith("ladder-experiments/") else ""
-        raise StoreError(
-            f"{path} is not schema {SCHEMA} (found {found!r}); this takes what `ladder run --json OUT.json` wrote"
-            f"{experiments}"
-        )
-    try:
-        return from_json(data)
-    except (KeyError, TypeError, ValueError, AttributeError, LadderError) as error:
-        raise StoreError(f"{path}: damaged {SCHEMA} file: {type(error).__name__}: {error}") from error
+    experiments = {"ladder-experiments/": f"give it as --experiments {path}"}
+    return read_as(path, SCHEMA, from_json, made_by="`ladder run --json OUT.json`", others=experiments)
