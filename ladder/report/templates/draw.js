@@ -62,5 +62,17 @@ const parts = (() => {
     if (line.textContent !== finding) line.textContent = finding;
   }
 
-  return {CONFIG, el, colour, hue, narrow, short, logAxis, room, layout, label, lines, points, words, table, say};
+  // Draw again in another width, once it has settled, and in another theme; a phone's bars change only the height.
+  function whenChanged(all) {
+    let waiting, wide = innerWidth;
+    addEventListener("resize", () => {
+      if (innerWidth === wide) return;
+      wide = innerWidth;
+      clearTimeout(waiting);
+      waiting = setTimeout(all, 150);
+    });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", all);
+  }
+
+  return {CONFIG, el, colour, hue, narrow, short, logAxis, room, layout, label, lines, points, words, table, say, whenChanged};
 })();

@@ -1,9 +1,8 @@
 "use strict";
 // The charts of the experiments: each panel is a plot of its own, drawn from the page's data.
 (() => {
-  const {CONFIG, colour, narrow, layout} = parts;
+  const {CONFIG, colour, narrow, layout, whenChanged} = parts;
   const charts = JSON.parse(document.getElementById("experiment-data").textContent);
-  const dark = matchMedia("(prefers-color-scheme: dark)");
   const plain = text => text.replace(/&/g, "&amp;").replace(/</g, "&lt;");
 
   const axis = from => ({
@@ -50,13 +49,6 @@
   }
 
   for (const panels of document.querySelectorAll(".panels")) panels.hidden = false;
-  let waiting, wide = innerWidth;
-  addEventListener("resize", () => {
-    if (innerWidth === wide) return;
-    wide = innerWidth;
-    clearTimeout(waiting);
-    waiting = setTimeout(all, 150);
-  });
-  dark.addEventListener("change", all);
+  whenChanged(all);
   all().then(() => { document.documentElement.dataset.experiments = "true"; });
 })();

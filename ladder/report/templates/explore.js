@@ -1,14 +1,14 @@
 "use strict";
 // The interactive figures. plotly.js draws; every number and every text comes from the page's data.
 (() => {
-  const {CONFIG, el, colour, hue, narrow, short, logAxis, room, layout, label, lines, points, words, table, say} = parts;
+  const {CONFIG, el, colour, hue, narrow, short, logAxis, room, layout, label, lines, points, words, table, say, whenChanged} = parts;
   const data = document.getElementById("data");
   const sets = JSON.parse(data.textContent), plotPx = Number(data.dataset.plotPx);
   const form = document.getElementById("controls");
   const LEVELS = {dram: ["square", "DRAM"], l2: ["diamond", "L2"], sm: ["circle", "SM"], shared: ["triangle-up", "shared"]};
   const NAMES = {asked: "asked", l1: "L1", l2: "L2", dram: "DRAM", shared: "shared", sm: "SM"};
   const KINDS = {rung: ["circle", "solid"], law: ["square", "dash"], peer: ["star", "dot"]};
-  const still = matchMedia("(prefers-reduced-motion: reduce)"), dark = matchMedia("(prefers-color-scheme: dark)");
+  const still = matchMedia("(prefers-reduced-motion: reduce)");
   let view, place = "nested", turn = 0;
 
   const chosen = name => new Set([...form.querySelectorAll(`input[name=${name}]:checked`)].map(box => box.value));
@@ -242,13 +242,6 @@
   el("explore").hidden = false;
   options("device", sets.map((set, index) => [String(index), set.device]), false);
   choose(false);
-  let waiting, wide = innerWidth;
-  addEventListener("resize", () => {
-    if (innerWidth === wide) return;
-    wide = innerWidth;
-    clearTimeout(waiting);
-    waiting = setTimeout(all, 150);
-  });
-  dark.addEventListener("change", all);
+  whenChanged(all);
   all().then(() => { document.documentElement.dataset.ready = "true"; });
 })();
