@@ -71,6 +71,7 @@ def _frame(axes: Axes, rows: tuple[Row, ...], heights: list[float]) -> None:
     values = [value for row in rows for value in _bounds(row).values()]
     values += [row.run.flop_per_s / _TERA for row in rows if row.run.flop_per_s]
     values += [row.run.placement.roof_flop_per_s / _TERA for row in rows if row.run.placement]
+    values += [pipe for row in rows if (pipe := _other_pipe(row)) is not None]
     axes.set(xscale="log", xlim=(min(values) / 1.6, max(values) * 1.5), ylim=(max(heights) + 0.7, -0.7))
     axes.set_yticks(heights, [short(row.name) for row in rows])
     axes.tick_params(axis="y", length=0, labelsize=8.5)

@@ -20,6 +20,7 @@ __all__ = ["draw"]
 _WIDTH_IN = 9.6
 _LEFT, _RIGHT, _BOTTOM_IN, _TOP_IN = 0.075, 0.665, 0.50, 0.60
 _LABEL_GAP_IN = 0.165
+_LIMIT_PT = 8.2
 _NAME_X, _VALUE_X, _OF_T_X = 0.698, 0.905, 0.992
 
 _COLOUR = {"c_stationary": COLOURS["dram"], "tile_product": COLOURS["fp32"], "": INK}
@@ -71,12 +72,19 @@ def _frame(axes: Axes, found: Sequence[Series], full: float | None) -> None:
 def _limits(axes: Axes) -> None:
     """The two compulsory lines, named along their slope at the right, where L2 no longer holds kernels up to them."""
     low, high = axes.get_xlim()
+    both = [compulsory_cube(high, c_moves=c_moves) for c_moves in (True, False)]
+    under, over = (float(y) for _, y in axes.transData.transform([(high, end) for end in both]))
+    degrees = slope_degrees(axes)
+    apart_pt = 72 * (over - under) / axes.figure.dpi * math.cos(math.radians(degrees))
     for c_moves, words in ((True, "N/6: A, B and C cross once"), (False, "N/4: C stays in L2")):
         ends = [compulsory_cube(n, c_moves=c_moves) for n in (low, high)]
         axes.plot([low, high], ends, color=MUTED, lw=1.2, ls="-" if c_moves else (0, (4, 2)), zorder=2)
+        # Between the lines only where they leave a line of text, which is 1.2 times its size, and 3 pt to each side.
+        below = c_moves and apart_pt < 1.2 * _LIMIT_PT + 6
         axes.annotate(
-            words, (high, ends[1]), xytext=(-4, 3), textcoords="offset points", rotation=slope_degrees(axes),
-            rotation_mode="anchor", ha="right", va="bottom", color=MUTED, fontsize=8.2, zorder=6,
+            words, (high, ends[1]), xytext=(-4, -3 if below else 3), textcoords="offset points", rotation=degrees,
+            rotation_mode="anchor", ha="right", va="top" if below else "bottom", color=MUTED, fontsize=_LIMIT_PT,
+            zorder=6,
         )  # fmt: skip
 
 

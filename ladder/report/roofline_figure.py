@@ -34,6 +34,7 @@ _WIDTH_IN = 9.6
 _LEFT, _RIGHT, _BOTTOM_IN, _TOP_IN = 0.065, 0.715, 0.50, 0.40
 _LABEL_GAP_IN = 0.165
 _NAME_X, _VALUE_X = 0.748, 0.992
+_NAME_PT = 8.5
 _TERA = 1e12
 _SLOPES: tuple[Level, ...] = ("sm", "l2", "dram")
 
@@ -74,9 +75,19 @@ def _limits(axes: Axes, rows: list[Row], roofs: Roofs) -> None:
     low, high = min([*heights, peak / 20]) / 6, max([*heights, peak]) * 1.9
     bandwidths = [b for level in ROOFED_LEVELS if (b := roofs.bandwidth(level)) is not None]
     left = min([*drawn, *(low * _TERA / b for b in bandwidths)]) * 0.75
-    axes.set(xscale="log", yscale="log", xlim=(left, max([*drawn, 4 * peak * _TERA / min(bandwidths)]) * 2))
+    # The names of the flat roofs end at the right edge: beyond every point there is a part of the width for them.
+    longest = max((len(_name(pipe, height)) for pipe, height in roofs.flop_per_s.items()), default=0)
+    part = (0.62 * _NAME_PT / 72 * longest + 0.1) / ((_RIGHT - _LEFT) * _WIDTH_IN)
+    furthest = max([*drawn, left])
+    right = max(furthest * (furthest / left) ** (part / (1 - part)), 8 * peak * _TERA / min(bandwidths))
+    axes.set(xscale="log", yscale="log", xlim=(left, right))
     axes.set_ylim(low, high)
     plain_ticks(axes)
+
+
+def _name(pipe: str, peak: float) -> str:
+    """A flat roof's, with its height in the unit of the axis it stands by."""
+    return f"{ROOF_NAMES.get(pipe, pipe)}  {number(peak / _TERA)}"
 
 
 def _roofs(axes: Axes, rows: list[Row], roofs: Roofs) -> None:
@@ -88,8 +99,9 @@ def _roofs(axes: Axes, rows: list[Row], roofs: Roofs) -> None:
         first = peak / max(bandwidths.values())
         axes.plot([first, right], [peak / _TERA] * 2, color=COLOURS["fp32"], lw=1.8, zorder=2)
         axes.annotate(
-            f"{ROOF_NAMES.get(pipe, pipe)}  {si(peak, 'FLOP/s')}", (right, peak / _TERA), xytext=(0, 4),
-            textcoords="offset points", ha="right", va="bottom", color=COLOURS["fp32"], fontsize=8.5,
+            _name(pipe, peak), (right, peak / _TERA), xytext=(0, 4), textcoords="offset points", ha="right",
+            va="bottom", color=COLOURS["fp32"], fontsize=_NAME_PT, zorder=3.5,
+            bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.8},
         )  # fmt: skip
     for level, bandwidth in bandwidths.items():
         corner = top / bandwidth

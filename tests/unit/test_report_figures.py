@@ -152,9 +152,10 @@ def _markers(figure: Figure) -> list[Line2D]:
 
 def test_every_roof_is_drawn_and_named_with_its_height(figures: list[Figure]) -> None:
     assert roofline_figure.draw(section(make_results(256))) is not None
-    words = " ".join(text.get_text() for text in texts(figures[0]))
-    for name in ("SM  32.6 TB/s", "L2  8.30 TB/s", "DRAM  4.12 TB/s", "FP32  64.7 TFLOP/s"):
-        assert name in words
+    words = [text.get_text() for text in texts(figures[0])]
+    for name in ("SM  32.6 TB/s", "L2  8.30 TB/s", "DRAM  4.12 TB/s", "FP32  64.7"):
+        assert words.count(name) == 1
+    assert figures[0].axes[0].get_ylabel() == "TFLOP/s"
     slopes = [line for line in figures[0].axes[0].get_lines() if line.get_linewidth() == 1.8]
     for bandwidth in (32.6, 8.3, 4.12):
         assert any(
@@ -170,10 +171,40 @@ def test_a_pipe_is_drawn_once_a_kernel_is_placed_under_it(figures: list[Figure])
     row = results.runs[0]
     split = replace(row, placement=place(row.intensity, roofs, pipe="tf32", products=3))
     assert roofline_figure.draw(section(replace(results, roofs=roofs, runs=(*results.runs, split)))) is not None
-    without, within = (" ".join(text.get_text() for text in texts(figure)) for figure in figures)
-    assert "TF32" not in without
-    assert "TF32  400 TFLOP/s" in within
-    assert "BF16" not in without + within
+    without, within = ([text.get_text() for text in texts(figure)] for figure in figures)
+    assert within.count("TF32  400") == 1
+    assert "TF32" not in " ".join(without)
+    assert "BF16" not in " ".join(without + within)
+
+
+@pytest.mark.parametrize("n", range(256, 2049, 128))
+def test_the_name_of_a_flat_roof_covers_no_point(n: int, figures: list[Figure]) -> None:
+    """A kernel on tensor cores goes just above the FP32 roof, and its DRAM point, at N/6, is the furthest right."""
+    results = make_results(n, timed=True)
+    fast = Kernel("on_tensor_cores", "K", 30.0, 32.0, 14.0, 16.0, rate_flop_per_s=72e12)
+    run = make_run(fast, n, timed=True, roofs=results.roofs)
+    assert roofline_figure.draw(section(replace(results, runs=(*results.runs, run)))) is not None
+    (figure,) = figures
+    figure.canvas.draw()
+    (name,) = (text for text in texts(figure) if text.get_text() == "FP32  64.7")
+    box, axes = name.get_window_extent(), figure.axes[0]
+    points = [axes.transData.transform((line.get_xdata()[0], line.get_ydata()[0])) for line in _markers(figure)]
+    assert len(points) > 20
+    assert not [point for point in points if box.contains(*point)]
+
+
+@pytest.mark.parametrize("tf32", [100e12, 400e12, 2e15])
+def test_every_point_of_the_bounds_stands_inside(tf32: float, figures: list[Figure]) -> None:
+    """Also the peak of tensor cores, where every level allows less."""
+    results = make_results(256)
+    roofs = replace(results.roofs, flop_per_s={**results.roofs.flop_per_s, "tf32": tf32})
+    row = make_run(KERNELS[2])
+    split = replace(row, placement=place(row.intensity, roofs, pipe="tf32"))
+    assert bounds_figure.draw(section(replace(results, roofs=roofs, runs=(*results.runs, split)))) is not None
+    low, high = figures[0].axes[0].get_xlim()
+    drawn = [line for line in figures[0].axes[0].get_lines() if line.get_marker() in {*MARKERS.values(), "*"}]
+    assert [line.get_xdata()[0] for line in drawn if line.get_marker() == "*"] == [pytest.approx(tf32 / 1e12)]
+    assert all(1.2 * low < line.get_xdata()[0] < high / 1.2 for line in drawn)
 
 
 def test_the_law_figure_recovers_the_exponents() -> None:
