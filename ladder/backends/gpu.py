@@ -26,6 +26,7 @@ L1_KIB = {(7, 5): 96, (8, 0): 192, (8, 6): 128, (8, 7): 192, (8, 9): 128, (9, 0)
 """L1 and shared memory of an SM together, which no device attribute tells (CUDA C++ Programming Guide, compute
 capabilities)."""
 
+_EVICT_BLOCKS_AN_SM, _EVICT_THREADS = 8, 256
 _HOLD_S = 20e-6
 _HOLD_A_LAUNCH_S = 15e-6
 _MAX_STRETCH = 8.0
@@ -77,7 +78,8 @@ class Gpu:
             self.device = self._describe()
             self.max_smem_bytes = int(found.max_shared_memory_per_block_optin)
         self._kernels: dict[tuple[str, bytes], Any] = {}
-        self._flush: Any = None
+        self._foreign: Any = None
+        self._evict: Callable[[], None] | None = None
         self._workspace: Any = None
         self._holder: Any = None
         self._stretch = 1.0
@@ -265,11 +267,11 @@ class Gpu:
         Args:
             enqueue: puts work on ``self.stream``, and nothing else.
             launches: about how many launches that is.
-            flush: first write twice the L2's size, so that nothing useful is cached.
+            flush: evict everything from L2 first.
         """
         while True:
             if flush:
-                self._flush_l2()
+                self.evict_l2()
             self._hold(self._stretch * (_HOLD_S + launches * _HOLD_A_LAUNCH_S))
             self.stream.record(self._start)
             enqueue()
@@ -285,14 +287,27 @@ class Gpu:
             self._holder = self.load(compile_rung(probe("hold", "hold", block=1), arch=self.device.arch))
         self.launcher(self._holder, (1, 1, 1), (1, 1, 1), np.uint64(round(seconds * 1e9)))()
 
-    def _flush_l2(self) -> None:
-        if self._flush is None:
-            self._flush = self.allocate(2 * self.device.l2_bytes, "a buffer to flush the L2 cache")
-        self._flush.fill(0, stream=self.stream)
+    def evict_l2(self) -> None:
+        """Enqueue reads of twice the L2's size, after which it holds nothing else, and nothing to write back.
+
+        Raises:
+            BackendError: the memory for that is not there, or the kernel cannot be launched.
+        """
+        if self._evict is None:
+            nbytes = 2 * self.device.l2_bytes
+            self._foreign = self.allocate(nbytes, "a buffer to read until the L2 cache holds nothing else")
+            self._foreign.fill(0, stream=self.stream)
+            kernel = self.load(compile_rung(probe("evict", "evict", block=_EVICT_THREADS), arch=self.device.arch))
+            address = int(self._foreign.handle)
+            grid = (_EVICT_BLOCKS_AN_SM * self.device.sm_count, 1, 1)
+            quads = np.uint64(nbytes // 16)
+            self._evict = self.launcher(kernel, grid, (_EVICT_THREADS, 1, 1), address, quads, address)
+            self._evict()  # what the fill has left there goes back to memory now
+        self._evict()
 
     def close(self) -> None:
         """Wait for what is enqueued and free the stream and the buffers of this object."""
-        for buffer in (self._flush, self._workspace):
+        for buffer in (self._foreign, self._workspace):
             if buffer is not None:
                 buffer.close()
         self._kernels.clear()

@@ -9,7 +9,7 @@ from pathlib import Path
 from ladder import catalog
 from ladder.backends.driver import compute_capability, find_gpu
 from ladder.counters import ncu
-from ladder.counters.batches import Batched, Job, launched, profile_each
+from ladder.counters.batches import Batched, Caches, Job, launched, profile_each
 from ladder.counters.metrics import CORE, PIPE, WORK, activity_of, add_up, for_chip, traffic_of, warp_metrics
 from ladder.errors import BackendError, DriverMissingError
 from ladder.model import Activity, Device, Shape, Traffic
@@ -57,7 +57,7 @@ def count_with_ncu(
     Args:
         rungs: names or paths of ``.cu`` files, as for :func:`ladder.catalog.find`; none means the whole catalogue.
         shapes: the products.
-        cold: flush the caches before each launch; otherwise each product is computed once before it is profiled.
+        cold: with empty caches; otherwise each product is computed once before it is profiled.
         keep: a CSV file for every counter of every launch, a row each.
         timeout_s: how long one product may take.
 
@@ -82,15 +82,17 @@ def profile_products(
 ) -> Profiled:
     """Profile each product and read what every level moved, and what the warps did.
 
-    Two profiled runs for the traffic, because the counters of DRAM and L2 are taken in one pass (a second pass would
-    find other caches) and those of the SM's data pipe need more; the second of them brings the counters of warps as
-    well. A third counts FP32 instructions, for which ncu patches the kernel. A product of several launches, one that
-    packs an operand among them, is the sum of them. One that fails or does not end loses its own counters only.
+    Two profiled runs for the traffic, because the counters of DRAM and L2 are taken in one pass and those of the SM's
+    data pipe need more; the second of them brings the counters of warps as well. Cold, the first empties the caches
+    once before each product: a kernel that packs an operand leaves it in L2 for the next one, as it does when nobody
+    looks. The second empties them before each launch and pass, so that all passes are of the same thing. A third
+    counts FP32 instructions, for which ncu patches the kernel. A product of several launches, one that packs an
+    operand among them, is the sum of them. One that fails or does not end loses its own counters only.
 
     Args:
         jobs: rungs and shapes; what a rung does not support, what needs no launch and what the GPU cannot run is left
             out.
-        cold: flush the caches before each launch; otherwise each product is computed once before it is profiled.
+        cold: with empty caches; otherwise each product is computed once before it is profiled.
         keep: a CSV file for every counter of every launch, a row each.
         limit_s: how long one product may take in one of the runs.
         activity: read more than the traffic.
@@ -132,12 +134,12 @@ class _Counts:
 
     def read(self, group: Sequence[str]) -> None:
         """Profile with these counters; a product that they are not read of is lost."""
-        self.lost |= self._run(group)
+        self.lost |= self._run(group, one_pass=group is CORE)
 
     def try_to_read(self, group: Sequence[str], what: str) -> bool:
         """The same, when these counters as a whole can be had; else a note says that there is no ``what``."""
         try:
-            lost = self._run(group)
+            lost = self._run(group, one_pass=False)
         except BackendError as error:
             self.notes.append(f"not counted: {what}: {error}")
             return False
@@ -147,10 +149,11 @@ class _Counts:
             self.notes += [f"not counted: {what} of {_job_name(self.jobs[i])}: {why}" for i, why in lost.items()]
         return True
 
-    def _run(self, group: Sequence[str]) -> Mapping[int, str]:
+    def _run(self, group: Sequence[str], *, one_pass: bool) -> Mapping[int, str]:
+        caches: Caches = "warm" if not self.cold else "cold at first" if one_pass else "cold"
         names = for_chip(group, self.chip)
         left = [index for index in range(len(self.jobs)) if index not in self.lost]
-        found: Batched = profile_each([self.jobs[i] for i in left], names, cold=self.cold, limit_s=self.limit_s)
+        found: Batched = profile_each([self.jobs[i] for i in left], names, caches=caches, limit_s=self.limit_s)
         for position, rows in found.rows.items():
             index = left[position]
             self.values[index].update(add_up(rows, names))

@@ -17,15 +17,25 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from ladder.counters import ncu
 from ladder.errors import BackendError, ShapeError
 from ladder.geometry import kernels
 from ladder.model import Rung, Shape
 
-__all__ = ["Batched", "Job", "launched", "profile_each"]
+__all__ = ["Batched", "Caches", "Job", "launched", "profile_each"]
 
 Job = tuple[Rung, Shape]
+
+Caches = Literal["warm", "cold", "cold at first"]
+"""What a product finds in the caches.
+
+* ``warm``: what the same product has left there.
+* ``cold``: nothing, which ncu sees to before every launch and every pass over it.
+* ``cold at first``: nothing, and its second launch what the first has left. For counters of one pass alone: the
+  second pass of a launch would find what the first has left.
+"""
 
 MOST_HANGS = 3
 """Products that may run into their time limit before the others are given up."""
@@ -54,13 +64,13 @@ def launched(rung: Rung, shape: Shape) -> tuple[str, ...]:
         return ()
 
 
-def profile_each(jobs: Sequence[Job], metrics: Mapping[str, str], *, cold: bool, limit_s: float) -> Batched:
+def profile_each(jobs: Sequence[Job], metrics: Mapping[str, str], *, caches: Caches, limit_s: float) -> Batched:
     """Profile every job, in as few processes as its failures allow.
 
     Args:
         jobs: rungs and shapes, each of which launches something.
         metrics: counters by our name for them.
-        cold: flush the caches before each launch; otherwise each product is computed once before it is profiled.
+        caches: what the kernels find in them.
         limit_s: how long one of them may take under ncu.
 
     Raises:
@@ -75,7 +85,7 @@ def profile_each(jobs: Sequence[Job], metrics: Mapping[str, str], *, cold: bool,
         if hangs >= MOST_HANGS:
             lost |= dict.fromkeys(batch, f"not tried after {hangs} products that did not end")
             continue
-        ended = _profile([jobs[index] for index in batch], metrics, cold=cold, limit_s=limit_s)
+        ended = _profile([jobs[index] for index in batch], metrics, caches=caches, limit_s=limit_s)
         counted = ended.complete
         rows |= dict(zip(batch, counted, strict=False))
         if ended.problem is None or len(counted) == len(batch):
@@ -110,13 +120,14 @@ class _Ended:
     overran: bool
 
 
-def _profile(jobs: Sequence[Job], metrics: Mapping[str, str], *, cold: bool, limit_s: float) -> _Ended:
+def _profile(jobs: Sequence[Job], metrics: Mapping[str, str], *, caches: Caches, limit_s: float) -> _Ended:
     with tempfile.TemporaryDirectory(prefix="ladder-ncu-") as folder:
         place = Path(folder)
         spec, progress, log = place / "jobs.json", place / "progress", place / "ncu.csv"
         listed = [[str(rung.path.resolve()), rung.name, str(shape)] for rung, shape in jobs]
-        spec.write_text(json.dumps({"warm": not cold, "jobs": listed, "progress": str(progress)}), encoding="utf-8")
-        command = ncu.command(["ladder.counters.child", str(spec)], metrics, cold=cold, log=log)
+        told = {"caches": caches, "jobs": listed, "progress": str(progress)}
+        spec.write_text(json.dumps(told), encoding="utf-8")
+        command = ncu.command(["ladder.counters.child", str(spec)], metrics, cold=caches == "cold", log=log)
         outputs = [place / "stdout", place / "stderr"]
         with outputs[0].open("wb") as out, outputs[1].open("wb") as err:
             process = subprocess.Popen(

@@ -26,9 +26,10 @@ F32 = NDArray[np.float32]
 def main(arguments: Sequence[str]) -> int:
     """Run the jobs of a file, and tell another file how far it has come; the exit code.
 
-    The first holds ``{"warm": bool, "jobs": [[path, rung, "MxNxK"], ...], "progress": path}``. The second gets a line
-    for each event: ``ready PID``, ``begin`` and ``end`` for each job in turn, ``failed`` with the reason. A job that
-    fails is the last: it may have taken the CUDA context with it.
+    The first holds ``{"caches": ..., "jobs": [[path, rung, "MxNxK"], ...], "progress": path}``, with one of
+    :data:`ladder.counters.batches.Caches`. The second gets a line for each event: ``ready PID``, ``begin`` and ``end``
+    for each job in turn, ``failed`` with the reason. A job that fails is the last: it may have taken the CUDA context
+    with it.
     """
     spec = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     with Path(spec["progress"]).open("a", encoding="utf-8") as file:
@@ -54,7 +55,7 @@ def _run(spec: dict[str, object], tell: Callable[[str], None]) -> None:
     tell(f"ready {os.getpid()}")
     for path, name, shape in jobs:
         tell("begin")
-        _profile(backend, _rung(Path(path), name), Shape.parse(shape), warm=bool(spec["warm"]))
+        _profile(backend, _rung(Path(path), name), Shape.parse(shape), caches=str(spec["caches"]))
         tell("end")
     backend.close()
 
@@ -63,13 +64,15 @@ def _rung(path: Path, name: str) -> Rung:
     return next(rung for rung in catalog.parse_file(path) if rung.name == name)
 
 
-def _profile(backend: CudaBackend, rung: Rung, shape: Shape, *, warm: bool) -> None:
+def _profile(backend: CudaBackend, rung: Rung, shape: Shape, *, caches: str) -> None:
     from cuda.bindings import driver  # noqa: PLC0415 -- loads the CUDA bindings
 
     kernel = compile_rung(rung, arch=rung.arch_for(backend.device))
     with backend.prepared(kernel, *_operands(shape)) as (enqueue, _):
-        if warm:
+        if caches == "warm":
             enqueue()
+        elif caches == "cold at first":
+            backend.gpu.evict_l2()
         backend.gpu.stream.sync()
         driver.cuProfilerStart()
         enqueue()

@@ -167,6 +167,8 @@ def test_packing_is_part_of_the_counters() -> None:
     operand, result = 4 * shape.k * shape.n, 4 * shape.m * shape.n
     # B is read once to be packed; both planes are written, and read by the one row of threadblocks.
     assert traffic.levels["l2"].bytes >= 5 * operand + result
+    # From memory comes B alone: both planes wait in L2.
+    assert traffic.levels["dram"].bytes < 1.5 * operand
     requests = shape.k * shape.n * 3 // 32 + shape.m * shape.n * (3 * shape.k + 1) // 32
     assert traffic.global_requests == requests
 

@@ -268,14 +268,21 @@ def test_nothing_to_launch_has_no_time(backend: CudaBackend) -> None:
     assert backend.time(kernel(), *operands(0, 6, 7)) is None
 
 
-def test_cold_samples_follow_a_flush_of_twice_the_l2(backend: CudaBackend, world: FakeCuda) -> None:
+def test_before_a_cold_sample_all_is_evicted_by_reading(backend: CudaBackend, world: FakeCuda) -> None:
     timing = backend.time(kernel(), *operands(5, 6, 7), cold=True, rule=QUICK)
     assert timing is not None
     assert timing.median == pytest.approx(LAUNCH_S)
-    flushes = world.fills.count(2 * backend.device.l2_bytes)
-    # One launch to load the kernel, then a flush before each.
-    assert flushes == len(world.rung_launches) - 1
-    assert flushes >= timing.samples
+    size = 2 * backend.device.l2_bytes
+    # What is read has been written once, and has gone back to memory before the first sample.
+    assert world.fills.count(size) == 1
+    evictions = [launch for launch in world.launches if launch.kernel == "evict"]
+    assert all(int(launch.arguments[1]) * 16 == size for launch in evictions)
+    names = [launch.kernel for launch in world.launches if launch.kernel != "hold"]
+    first = names.index("evict")
+    # One launch to load the kernel, and then one after each eviction.
+    assert first == 1
+    assert names[first + 1 :] == ["evict", world.rung_launches[0].kernel] * (len(world.rung_launches) - 1)
+    assert len(evictions) > timing.samples
     backend.close()
     assert world.live == []
 
