@@ -10,7 +10,7 @@ from bench.quoted.values import value
 __all__ = ["PAGES", "quoted", "unquoted"]
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = (DOCS / "reading-the-roofline.md", DOCS / "questions.md")
+PAGES = tuple(DOCS / name for name in ("reading-the-roofline.md", "questions.md", "tuning.md"))
 
 _MARKED = re.compile(r"<!--= (?P<words>[^>]+?) -->(?P<old>.*?)<!--=-->", re.DOTALL)
 _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
+from bench.quoted.records import core, run_of, tuned
 from ladder.backends.emulated import EmulatedBackend
 from ladder.catalog import find
 from ladder.check import inputs
@@ -17,12 +17,8 @@ from ladder.nvrtc import Compiled, compile_rung
 from ladder.oracle import reference
 from ladder.profiles import load_profile
 from ladder.roofline import place
-from ladder.store import Results, Run, load
 
-__all__ = ["CORE", "core", "run_of", "value"]
-
-RECORDS = Path(__file__).resolve().parents[1] / "results" / "nvidia-h200"
-CORE = RECORDS / "2026-11-30-ladder.json"
+__all__ = ["RUNGS", "value"]
 
 RUNGS = (
     "naive", "coalesced", "tiled_16", "tiled_32", "tiled_64", "tiled_conflict", "padded", "register_tile_1d",
@@ -38,32 +34,6 @@ VARIANTS = {
     "tiled_32_Bs_padded": ("tiled_32", "__shared__ float Bs[T][T];", "__shared__ float Bs[T][T + 1];"),
 }
 EMULATED_SHAPE = Shape(m=256, n=256, k=256)
-
-
-@cache
-def core() -> Results:
-    """Every rung and law kernel on an H200 at four sizes."""
-    return load(CORE)
-
-
-@cache
-def _others() -> tuple[Results, ...]:
-    """The newest records of a ragged shape, and of the fast rungs beside cuBLAS."""
-    return tuple(load(sorted(RECORDS.glob(f"*-{name}.json"))[-1]) for name in ("ragged", "fast-small", "fast-large"))
-
-
-def run_of(rung: str, shape: str) -> Run:
-    """The row of ``rung`` at ``MxNxK``, or ``N`` for a cube.
-
-    Raises:
-        ValueError: no record has it.
-    """
-    wanted = Shape.parse(shape if "x" in shape else f"{shape}x{shape}x{shape}")
-    for results in (core(), *_others()):
-        for run in results.runs:
-            if (run.rung, run.shape) == (rung, wanted):
-                return run
-    raise ValueError(f"no record has {rung} at {wanted}")
 
 
 def value(words: Sequence[str]) -> str:
@@ -225,7 +195,7 @@ def _error(name: str, shape: str) -> str:
 
 
 def _table(name: str) -> str:
-    return {"roofs": _roofs, "placed": _placed, "compared": _compared, "travels": _travels}[name]()
+    return {"roofs": _roofs, "placed": _placed, "compared": _compared, "travels": _travels, "tuned": _tuned}[name]()
 
 
 def _rows(*rows: Sequence[str]) -> str:
@@ -269,6 +239,19 @@ def _travels() -> str:
     ]
     ridges = ["ridge at the SM, at DRAM", *(f"{_ridge('sm', name)}, {_ridge('dram', name)}" for name in PROFILES)]
     return _rows(("bound, TFLOP/s", *(card.device.name for card in cards)), *rows, ridges)
+
+
+def _tuned() -> str:
+    rows = []
+    for entry in tuned():
+        changed = {name: at for name, at in entry.params.items() if at != entry.declared[name]}
+        gain = short(entry.gain) if changed else ""
+        words = ", ".join(f"{name} = {at}" for name, at in changed.items()) or "as declared"
+        ratio = "" if entry.ratio_to_cublas is None else short(entry.ratio_to_cublas)
+        tried = str(entry.tried + 1)
+        rows.append([f"`{entry.rung}`", str(entry.shape), tried, words, short(entry.flop_per_s / 1e12), gain, ratio])
+    head = ("rung", "M x N x K", "timed", "best", "TFLOP/s", "gain", "of cuBLAS SGEMM")
+    return _rows(head, *rows)
 
 
 _KINDS: dict[str, Callable[..., str]] = {
