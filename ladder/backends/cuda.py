@@ -24,7 +24,7 @@ from ladder.backends.nvml import Watch, sensor_of, watching
 from ladder.backends.timing import COLD_RULE, DEFAULT_RULE, SHORT_S, Sampling, launches_per_sample, measure
 from ladder.errors import BackendError, InputError, ShapeError
 from ladder.geometry import plan, require_aligned, workspace_bytes
-from ladder.model import Device, Resources, Shape, Timing, Traffic, Watched
+from ladder.model import Device, Method, Resources, Shape, Timing, Traffic, Watched
 from ladder.nvrtc import Compiled
 from ladder.oracle import POISON_BITS
 from ladder.stats import StopRule
@@ -130,7 +130,7 @@ class CudaBackend:
 
         Warm, after a warm-up: a short kernel's sample is the mean of several products in a row, in a CUDA graph. A
         kernel that adds into C goes on adding: what C holds does not change its work. Cold, each sample is one product
-        after A, B and C were evicted from the L2 cache, by writing twice its size. The card is watched meanwhile.
+        after A, B and C were evicted from the L2 cache, by reading twice its size. The card is watched meanwhile.
 
         Args:
             kernel: the rung, compiled for this device.
@@ -164,7 +164,7 @@ class CudaBackend:
         enqueue()
         once = self.gpu.elapsed_s(enqueue, launches=launches, flush=cold)
         if cold:
-            return Sampling(lambda: self.gpu.elapsed_s(enqueue, launches=launches, flush=True), "launches")
+            return self._sampling(lambda: self.gpu.elapsed_s(enqueue, launches=launches, flush=True), "launches")
         repeats = launches_per_sample(once)
 
         def several() -> None:
@@ -174,10 +174,15 @@ class CudaBackend:
         if once < SHORT_S:
             with contextlib.suppress(BackendError):  # then it is launched: the Timing tells which
                 graph = captured(self.gpu, several)
-                return Sampling(
+                return self._sampling(
                     lambda: self.gpu.elapsed_s(graph.launch, launches=_GRAPH_LAUNCHES) / repeats, "graph", repeats
                 )
-        return Sampling(lambda: self.gpu.elapsed_s(several, launches=repeats * launches) / repeats, "launches", repeats)
+        return self._sampling(
+            lambda: self.gpu.elapsed_s(several, launches=repeats * launches) / repeats, "launches", repeats
+        )
+
+    def _sampling(self, take: Callable[[], float], method: Method, products: int = 1) -> Sampling:
+        return Sampling(take, method, products, lambda: self.gpu.was_late)
 
     def watching(self) -> AbstractContextManager[Watch]:
         """Clock, power and limits of this GPU while a block runs; see :func:`ladder.backends.nvml.watching`."""

@@ -83,6 +83,7 @@ class Gpu:
         self._workspace: Any = None
         self._holder: Any = None
         self._stretch = 1.0
+        self.was_late = False
 
     def _describe(self) -> Device:
         properties = self.handle.properties
@@ -262,7 +263,8 @@ class Gpu:
         """Seconds on the device between two events around what ``enqueue`` puts on the stream.
 
         The stream is held meanwhile, so that the host has queued everything before the first event passes: short
-        kernels are timed at the GPU's pace, not the host's. When the hold was too short it is repeated with a longer.
+        kernels are timed at the GPU's pace, not the host's. When the hold was too short it is repeated with a longer,
+        up to eight times as long; ``was_late`` is then true when even that was too short.
 
         Args:
             enqueue: puts work on ``self.stream``, and nothing else.
@@ -276,7 +278,7 @@ class Gpu:
             self.stream.record(self._start)
             enqueue()
             self.stream.record(self._stop)
-            late = bool(self._start.is_done)
+            late = self.was_late = bool(self._start.is_done)
             self._stop.sync()
             if not late or self._stretch >= _MAX_STRETCH:
                 return float(self._stop - self._start) * 1e-3

@@ -55,11 +55,15 @@ SETTLED = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """A sampler that knows how it times: the mean of ``products`` products, in seconds."""
+    """A sampler that knows how it times: the mean of ``products`` products, in seconds.
+
+    ``was_late`` tells whether the host had not queued the last sample's launches in time.
+    """
 
     take: Sampler
     method: Method
     products: int = 1
+    was_late: Callable[[], bool] = lambda: False
 
     def __call__(self) -> float:
         """One sample, in seconds."""
@@ -143,13 +147,15 @@ def measure_interleaved(
         for sample in samples:
             sample()
     taken: list[list[float]] = [[] for _ in samples]
+    late = [0 for _ in samples]
     products = [sample.products if isinstance(sample, Sampling) else 1 for sample in samples]
     looked_at = 0
     deadline = clock() + 2 * rule.max_time_s * len(samples)
     with nullcontext(Watch()) if watch is None else watch() as watched:
         while True:
-            for sample, kept in zip(samples, taken, strict=True):
-                kept.append(sample())
+            for number, sample in enumerate(samples):
+                taken[number].append(sample())
+                late[number] += isinstance(sample, Sampling) and sample.was_late()
             count = len(taken[0])
             if clock() >= deadline and count >= rule.min_samples:
                 break
@@ -159,6 +165,6 @@ def measure_interleaved(
                 looked_at = count + max(1, count // LOOKS)
     seen: dict[str, Any] = {"watched": watched.result} if watched.result.samples else {}
     return tuple(
-        replace(summarize(kept), method=sample.method if isinstance(sample, Sampling) else None, **seen)
-        for sample, kept in zip(samples, taken, strict=True)
+        replace(summarize(kept), method=sample.method if isinstance(sample, Sampling) else None, late=times, **seen)
+        for sample, kept, times in zip(samples, taken, late, strict=True)
     )

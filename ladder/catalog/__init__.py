@@ -134,8 +134,15 @@ def starting_file(name: str, *, like: Rung | None = None) -> str:
         InputError: the name cannot be used; the message says why and what to write.
         CatalogError: the file of ``like`` is malformed.
     """
-    taken = {alias for rung in load_catalog() for alias in (rung.name, re.sub(r"^\d+_", "", rung.path.stem))}
+    rungs = load_catalog()
+    taken = {alias for rung in rungs for alias in (rung.name, re.sub(r"^\d+_", "", rung.path.stem))}
     kernel = require_name(name, taken)
+    places = {rung.number: rung.path.name for rung in rungs if rung.number}
+    place = int(name.removesuffix(f"_{kernel}")) if name != kernel else 0
+    if place in places:
+        raise InputError(
+            f"{name!r}: {place} is the number of {places[place]}; the next that is free is {max(places) + 1}"
+        )
     path = cuda_src() / "starter.cu" if like is None else like.path
     source = path.read_text(encoding="utf-8") if like is None else like.source
     return starting_text(name, kernel, path, source)

@@ -22,7 +22,7 @@ def new(
         typer.Argument(
             metavar="NAME",
             help="What the file, its kernel and its rung are called: letters, digits, underscores. A number in front, "
-            "as in 17_mine, gives it a place on the ladder.",
+            "as in 18_mine, gives it a place on the ladder.",
         ),
     ],
     *,

@@ -179,6 +179,7 @@ class Timing:
         method: None where a record does not tell.
         kept: some of the samples, in the order in which they were taken.
         watched: the card meanwhile; of things timed in turn, while all of them ran.
+        late: samples whose launches the host had not queued when they began: its gaps may be in their time.
     """
 
     median: float
@@ -188,6 +189,7 @@ class Timing:
     method: Method | None = None
     kept: tuple[float, ...] = ()
     watched: Watched | None = None
+    late: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kept", tuple(self.kept))
@@ -197,6 +199,16 @@ class Timing:
             raise ValueError(f"{len(self.kept)} samples kept of {self.samples}; each has to be positive seconds")
         if self.method not in (None, *get_args(Method)):
             raise ValueError(f"timing method {self.method!r} is none of {', '.join(get_args(Method))}")
+        if not 0 <= self.late <= self.samples:
+            raise ValueError(f"{self.late} of {self.samples} samples were late")
+
+    @property
+    def remark(self) -> str | None:
+        """What to know before this time is compared with another; None when there is nothing."""
+        parts = [self.watched.remark] if self.watched is not None else []
+        if self.late:
+            parts.append(f"the host queued {self.late} of {self.samples} samples too late")
+        return "; ".join(part for part in parts if part is not None) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

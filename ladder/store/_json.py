@@ -178,12 +178,13 @@ def _time_to_json(time: Timing | None) -> dict[str, Any] | None:
         "method": time.method,
         "kept": list(time.kept) or None,
         "watched": _record(time.watched, tuple(Watched.__dataclass_fields__)),
+        "late": time.late or None,
     }
     return out | {key: value for key, value in found.items() if value is not None}
 
 
 def _timing(data: Mapping[str, Any]) -> Timing:
-    fields = {name: data[name] for name in (*_TIME, "method", "kept") if name in data}
+    fields = {name: data[name] for name in (*_TIME, "method", "kept", "late") if name in data}
     known, watched = Watched.__dataclass_fields__, data.get("watched")
     seen = None if watched is None else Watched(**{name: value for name, value in watched.items() if name in known})
     return Timing(**fields, watched=seen)

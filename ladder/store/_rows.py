@@ -103,8 +103,8 @@ class Run:
 
     @property
     def remark(self) -> str | None:
-        """What the card did while it was timed that makes the time hard to compare; None when there is nothing."""
-        return self.time.watched.remark if self.time and self.time.watched else None
+        """What makes the time hard to compare, of the card and of the host; None when there is nothing."""
+        return None if self.time is None else self.time.remark
 
     @property
     def failed(self) -> bool:

@@ -296,6 +296,16 @@ def test_a_sample_whose_launches_came_late_is_taken_again_with_a_longer_hold(
     holds = [int(launch.arguments[0]) for launch in world.launches if launch.kernel == "hold"]
     assert holds == [holds[0], 2 * holds[0], 4 * holds[0]]
     assert len(world.rung_launches) == 3
+    assert not backend.gpu.was_late
+
+
+def test_a_host_that_is_always_late_is_told_with_the_time(backend: CudaBackend, world: FakeCuda) -> None:
+    world.late = 10**6
+    timing = backend.time(kernel(), *operands(5, 6, 7), rule=QUICK)
+    assert timing is not None
+    assert timing.late == timing.samples
+    assert timing.remark is not None
+    assert timing.remark.endswith(f"the host queued {timing.samples} of {timing.samples} samples too late")
 
 
 def test_a_gpu_that_is_not_there_is_refused(world: FakeCuda) -> None:

@@ -142,6 +142,8 @@ def test_a_key_that_cannot_be_renamed_is_named_with_its_line(tmp_path: Path) -> 
         ("tiled", "a rung of the ladder already"),
         ("tiled_32", "a rung of the ladder already"),
         ("99_tiled_32", "a rung of the ladder already"),
+        ("7_mine", "7 is the number of 07_register_tile.cu; the next that is free is 18"),
+        ("017_mine", "17 is the number of 17_split_tensor.cu"),
         ("x" * 65, "65 characters long; the limit is 64"),
         ("acc", "uses the name 'acc' for something else; choose another name"),
         ("As", "for something else"),

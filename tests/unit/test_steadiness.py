@@ -51,6 +51,19 @@ def test_each_thing_is_one_sentence_with_the_rows_that_it_met() -> None:
     assert line.endswith(", and 3 more.")
 
 
+def test_a_late_host_is_told_beside_what_the_card_did() -> None:
+    run = timed(0, seen(1.98e9, 1.98e9, "power cap"))
+    assert run.time is not None
+    late = replace(run, time=replace(run.time, late=3))
+    assert late.remark == "SM clock held down by: power cap; the host queued 3 of 50 samples too late"
+    assert remarks([late, timed(1, None)])[1:] == (
+        "The host queued launches too late, so that its gaps may be in the time of naive (3 of 50 samples).",
+    )
+    for wrong in (-1, 51):
+        with pytest.raises(ValueError, match="of 50 samples were late"):
+            replace(run.time, late=wrong)
+
+
 def test_rows_of_several_shapes_are_named_with_them() -> None:
     small = replace(timed(0, seen(1.98e9, 1.98e9, "power cap")), shape=Shape(m=5, n=6, k=7))
     (line,) = remarks([small, timed(1, seen(1.98e9, 1.98e9, "power cap"))])

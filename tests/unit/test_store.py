@@ -64,7 +64,7 @@ def test_how_a_time_was_taken_is_kept(tmp_path: Path) -> None:
     )  # fmt: skip
     run = make_run(KERNELS[3], 1024, timed=True)
     assert run.time is not None
-    time = replace(run.time, method="graph", kept=(run.time.median, run.time.p80), watched=seen)
+    time = replace(run.time, method="graph", kept=(run.time.median, run.time.p80), watched=seen, late=2)
     cold = Timing(median=2e-3, p20=1e-3, p80=3e-3, samples=4, method="launches")
     results = replace(make_results(1024), runs=(replace(run, time=time, time_cold=cold, kernel="a + b"),))
     path = tmp_path / "r.json"
@@ -74,6 +74,7 @@ def test_how_a_time_was_taken_is_kept(tmp_path: Path) -> None:
     (row,) = json.loads(path.read_text())["runs"]
     assert row["time_s"]["watched"]["limits"] == ["power cap"]
     assert row["time_s"]["kept"] == [run.time.median, run.time.p80]
+    assert row["time_s"]["late"] == 2
     assert row["time_cold_s"] == {"median": 2e-3, "p20": 1e-3, "p80": 3e-3, "samples": 4, "method": "launches"}
 
 
