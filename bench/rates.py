@@ -1,10 +1,11 @@
-"""Make the packaged table of rates, from which ``ladder.matmul`` picks its rung, from committed records.
+"""Make what is packaged of a card's committed records: rates, from which ``ladder.matmul`` picks its rung, and counts.
 
     python bench/rates.py --profile h200 bench/results/nvidia-h200/fast.json bench/results/nvidia-h200/tuned.json
 
 Each file is a results file (``ladder/1``, made on a GPU) or a record of tuned parameters (``ladder-tuned/1``); where
 two results files have the same rung at the same shape, the later one counts. Writes
-``ladder/profiles/PROFILE_rates.json``; a test fails while that is not what its sources give.
+``ladder/profiles/PROFILE_rates.json`` and, of rungs that the emulator cannot run, ``PROFILE_counts.json``; a test fails
+while they are not what their sources give.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from pathlib import Path
 from ladder import profiles, store
 from ladder.errors import LadderError, ProfileError, StoreError
 from ladder.rates import SUFFIX, Rates, rates_from, to_text
+from ladder.recorded import SUFFIX as COUNTS
+from ladder.recorded import counts_from
+from ladder.store import Results
 from ladder.tuned import SCHEMA as TUNED
 from ladder.tuned import load_tuned
 
@@ -38,10 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ProfileError(f"the records are of {rates.card}; profile {profile.name} is {profile.device.name}")
         path = FOLDER / f"{profile.name}{SUFFIX}"
         store.write_whole(path, to_text(rates))
+        counts = counts_made_from(rates.sources)
+        store.save(counts, FOLDER / f"{profile.name}{COUNTS}")
     except LadderError as error:
         print(f"rates: {error}", file=sys.stderr)
         return error.exit_code
-    print(f"{path}: {len(rates.rows)} rates, {len(rates.tuned)} tuned")
+    print(f"{path}: {len(rates.rows)} rates, {len(rates.tuned)} tuned; beside it {len(counts.runs)} counts")
     return 0
 
 
@@ -54,6 +60,16 @@ def made_from(sources: Sequence[str]) -> Rates:
     paths = {source: ROOT / source for source in sources}
     tuned = {source: load_tuned(path) for source, path in paths.items() if _schema(path) == TUNED}
     return rates_from({source: store.load(paths[source]) for source in sources if source not in tuned}, tuned)
+
+
+def counts_made_from(sources: Sequence[str]) -> Results:
+    """The counts that the results files among ``sources`` give, as :func:`made_from` takes them.
+
+    Raises:
+        StoreError: as :func:`made_from`.
+    """
+    paths = [ROOT / source for source in sources]
+    return counts_from(store.load(path) for path in paths if _schema(path) != TUNED)
 
 
 def _schema(path: Path) -> object:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -21,6 +20,7 @@ from ladder.laws import predict
 from ladder.model import Device, Precision, Resources, Roofs, Rung, Shape, Traffic, Watched
 from ladder.nvrtc import Compiled, compile_rung
 from ladder.profiles import Profile
+from ladder.recorded import digest, recorded_traffic
 from ladder.roofline import PRODUCTS, above, pipe_of, place
 from ladder.store import Run
 
@@ -34,8 +34,7 @@ _OF_THE_RUNG = (CompileError, BackendError, KernelFaultError, UnsupportedPtxErro
 
 def blank(rung: Rung, shape: Shape) -> Run:
     """The row of a rung that has not run: what it is, and the SHA-256 of its source."""
-    digest = hashlib.sha256(rung.source.encode()).hexdigest()
-    return Run(rung=rung.name, title=rung.title, kind=rung.kind, shape=shape, source_sha256=digest)
+    return Run(rung=rung.name, title=rung.title, kind=rung.kind, shape=shape, source_sha256=digest(rung))
 
 
 def why_skipped(rung: Rung, shape: Shape, device: Device) -> str | None:
@@ -64,8 +63,10 @@ def climb(
     """The row of ``rung`` at ``shape``: proved against numpy, then counted, timed and placed under ``roofs``.
 
     A rung that fails its proof has its check and nothing else. One that the device or the shape rules out is skipped
-    with the reason. One that does not compile, does not fit the device or breaks off has ``error``. A product too large
-    to execute on the CPU is counted from a few of its threadblocks, if its tiles divide it, and has no check then.
+    with the reason; if that is the emulator, and the card that it stands for once counted the rung at this shape, the
+    row has those counts, by their origin ``recorded``, and a place. One that does not compile, does not fit the device
+    or breaks off has ``error``. A product too large to execute on the CPU is counted from a few of its threadblocks, if
+    its tiles divide it, and has no check then.
 
     Args:
         rung: the kernel.
@@ -83,7 +84,12 @@ def climb(
     row = blank(rung, shape)
     reason = why_skipped(rung, shape, backend.device)
     if reason is not None:
-        return replace(row, skipped=reason)
+        row = replace(row, skipped=reason)
+        of_device = backend.name == "emulated" and reason == rung.why_not_on(backend.device)
+        known = recorded_traffic(rung, shape, backend.device.name) if count and of_device else None
+        if known is not None:
+            row = placed(replace(row, traffic=known, law=predict(rung, shape)), roofs, rung.precision)
+        return row
     try:
         kernel = compile_rung(rung, arch=rung.arch_for(backend.device))
         resources = backend.resources(kernel)

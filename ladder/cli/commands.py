@@ -153,7 +153,8 @@ def _verdict(runs: Sequence[Run], output: Path | None) -> int:
 def _in_a_line(run: Run) -> str:
     word = outcome(run)
     if run.skipped is not None:
-        return f"{word}: {run.skipped}"
+        bound = run.placement and f"; by its counts on the card bound by {run.placement.bound_by}"
+        return f"skipped: {run.skipped}{bound or ''}"
     if run.failed:
         problem = run.error or (run.check.failure if run.check else None) or ""
         return f"{word}: {problem.partition(chr(10))[0]}"

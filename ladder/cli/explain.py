@@ -84,6 +84,9 @@ def _facts(study: Study, session: Session) -> Iterator[tuple[str, str]]:
     yield "Launch", _launch(study)
     yield "Compiled", _compiled(study, session)
     word = outcome(run)
+    if word == "recorded":
+        yield "Counted", f"at {run.shape} by {session.device.name}, in its record; placed under its recorded roofs."
+        return
     proof = {"right": "right", "unchecked": "not executed, counted from some threadblocks"}.get(word, word)
     yield "Emulated", f"at {run.shape} for {session.device.name}, under its recorded roofs: {proof}."
 
@@ -155,7 +158,9 @@ def _pipe(study: Study) -> str:
 
 def _lessons(study: Study, session: Session) -> Iterator[tuple[str, str]]:
     reading = study.row.reading
-    if study.row.run.skipped is not None:
+    if study.row.status == "recorded":
+        yield "Not run", reading.binds.removeprefix("Not run here: ")
+    elif study.row.status == "skipped":
         yield "Skipped", reading.binds.removeprefix("Skipped: ")
     else:
         yield "Binds", reading.binds

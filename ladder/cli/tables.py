@@ -17,7 +17,14 @@ from ladder.store import Run
 __all__ = ["Column", "Columns", "activity", "catalogue", "number", "outcome", "places", "traffic"]
 
 _INTENSITIES: tuple[Level, ...] = ("dram", "l2", "l1", "shared", "sm")
-_STYLE = {"right": "green", "WRONG": "bold red", "FAILED": "bold red", "skipped": "yellow", "unchecked": "yellow"}
+_STYLE = {
+    "right": "green",
+    "WRONG": "bold red",
+    "FAILED": "bold red",
+    "skipped": "yellow",
+    "recorded": "yellow",
+    "unchecked": "yellow",
+}
 _GAP = 2
 _WORDS = 60
 _NOTABLE = 0.1
@@ -69,9 +76,9 @@ class Columns:
 
 
 def outcome(run: Run) -> str:
-    """One word for how a rung ended."""
+    """One word for how a rung ended; ``recorded`` if it was skipped and has the counts of the recorded card."""
     if run.skipped is not None:
-        return "skipped"
+        return "skipped" if run.traffic is None else "recorded"
     if run.error is not None:
         return "FAILED"
     if run.check is None:
@@ -122,7 +129,8 @@ def places(runs: Sequence[Run], roofs: Roofs) -> Columns:
             Column(head="of roof", cells=shares, spare=1),
             Column(head="cold/warm", cells=tuple(number(run.cold_over_warm) for run in runs), spare=8),
         ),
-        caption="Intensity by level, and what the rung's law predicts: FLOP/byte. Roof and rate: TFLOP/s.",
+        caption="Intensity by level, and what the rung's law predicts: FLOP/byte. Roof and rate: TFLOP/s."
+        + (" Recorded: not run here, the counts are the card's." if "recorded" in map(outcome, runs) else ""),
         most=_PLACES_WIDTH,
     )
 

@@ -73,7 +73,7 @@ def read(
         roof_clock_hz: the SM clock at which the ceilings were taken.
         useful: part of the tiles' volume that lies inside the shape.
     """
-    if run.skipped is not None:
+    if run.skipped is not None and run.placement is None:
         return Reading("skipped", f"Skipped: {run.skipped}.".replace("..", "."), "")
     if run.error is not None:
         return Reading("error", f"Broke off: {run.error}".rstrip("."), "Nothing was counted or timed.")
@@ -88,7 +88,7 @@ def read(
 
     reading = _bound(run, run.placement, roofs)
     level = _next(run.placement)
-    binds = [reading.binds]
+    binds = [reading.binds] if run.skipped is None else [f"Not run here: {run.skipped}.", reading.binds]
     lever = reading.lever
     if level is not None and run.placement.bounds_flop_per_s[level] < NEARLY * run.placement.roof_flop_per_s:
         twin = replace(run.placement, bound_by=pipe_level(run.intensity) if level in _PIPE else level)

@@ -88,7 +88,7 @@ _LEVEL_MEANINGS: dict[Level, str] = {
 
 
 def _check(row: Row) -> Cell:
-    css = {"right": "good", "wrong": "bad", "broke off": "bad", "sampled": "quiet words"}
+    css = {"right": "good", "wrong": "bad", "broke off": "bad", "sampled": "quiet words", "recorded": "quiet words"}
     return Cell(row.outcome, css.get(row.status, "quiet"))
 
 

@@ -18,9 +18,12 @@ from ladder.store import Results, Run
 
 __all__ = ["STATUS_WORDS", "Row", "Section", "Status", "origins", "sections"]
 
-Status = Literal["right", "wrong", "broke off", "skipped", "not checked", "sampled"]
+Status = Literal["right", "wrong", "broke off", "skipped", "recorded", "not checked", "sampled"]
 
-STATUS_WORDS: dict[str, str] = {"sampled": "not run: counted from sampled threadblocks"}
+STATUS_WORDS: dict[str, str] = {
+    "sampled": "not run: counted from sampled threadblocks",
+    "recorded": "not run: counts of the recorded card",
+}
 """What a status is called where its own word would not do."""
 
 _KIND_ORDER: tuple[Kind, ...] = ("rung", "law", "peer")
@@ -170,7 +173,7 @@ def _roof_clock_hz(run: Run, results: Results) -> float | None:
 
 def _status(run: Run, device: Device) -> Status:
     if run.skipped is not None:
-        return "skipped"
+        return "skipped" if run.traffic is None else "recorded"
     if run.error is not None:
         return "broke off"
     if run.check is None:

@@ -15,7 +15,8 @@ from ladder.errors import StoreError
 from ladder.model import Device, Shape
 from ladder.profiles import available, load_profile
 from ladder.rates import SUFFIX, Rates, from_text, load_rates, nearest_card, rates_from, to_text
-from ladder.store import save
+from ladder.recorded import SUFFIX as COUNTS
+from ladder.store import load, save
 from ladder.tuned import merge_tuned
 
 TIMED = make_results(1024, timed=True)
@@ -126,13 +127,20 @@ def test_the_card_most_like_it() -> None:
     assert nearest_card([], h200()) is None
 
 
+def _packaged() -> list[Path]:
+    return list(command.FOLDER.glob(f"*{SUFFIX}"))
+
+
 def test_every_packaged_table_is_what_its_records_give() -> None:
+    names = {load_profile(path.name.removesuffix(SUFFIX)).device.name: path for path in _packaged()}
     for table in load_rates():
         assert command.made_from(table.sources) == table, "run bench/rates.py again"
+        counts = names[table.card].with_name(names[table.card].name.replace(SUFFIX, COUNTS))
+        assert command.counts_made_from(table.sources) == load(counts), "run bench/rates.py again"
 
 
 def test_the_packaged_tables_are_of_packaged_profiles() -> None:
-    names = [path.name.removesuffix(SUFFIX) for path in command.FOLDER.glob(f"*{SUFFIX}")]
+    names = [path.name.removesuffix(SUFFIX) for path in _packaged()]
     assert "h200" in names
     assert set(names) <= set(available())
     assert sorted(table.card for table in load_rates()) == sorted(load_profile(name).device.name for name in names)
