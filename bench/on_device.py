@@ -101,7 +101,7 @@ def stages(out: Path) -> tuple[Stage, ...]:
     tests = (sys.executable, "-m", "pytest", "-q", "-m", "gpu", "--durations=15", "-p", "no:cacheprovider", "tests/gpu")
     return (
         Stage(name="sanity", command=(*me, "sanity"), limit_s=120),
-        Stage(name="tests", command=tests, limit_s=200),
+        Stage(name="tests", command=tests, limit_s=600),
         Stage(name="ceilings", command=(*me, "ceilings"), limit_s=90),
         Stage(name="run", command=run, limit_s=270),
         Stage(name="peers", command=peers, limit_s=90),
