@@ -232,5 +232,6 @@ and bank until the next read of that place and bank. An FFMA that reads three re
 FP32 lanes an SM (7.x, 8.0) an FFMA has two cycles anyway; with 128 (8.6 and later) it has one, and what exceeds it are
 lost issue slots. So two operands are enough to wait for: those that change from one FFMA to the next belong into
 different banks. This is an estimate from the text: what stays at hand is lost when another warp issues in between.
+It tells layouts apart; of two kernels that differ in it by a few percent, either may be the faster.
 Sources: Z. Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018; R. Huerta et al.,
 "Dissecting and Modeling the Architecture of Modern GPU Cores", MICRO 2025, section 5.3."""

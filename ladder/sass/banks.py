@@ -34,7 +34,8 @@ def bank_use(instructions: Iterable[Instruction]) -> BankUse:
     read of that slot and bank, and needs no read if it is the same register. Where an SM has 64 FP32 lanes (7.x, 8.0)
     an FFMA takes two cycles, and waits only if it reads three registers of one bank. Where it has 128 (8.6 and later)
     an FFMA takes one, and waits if it reads two of one bank: on an H200 the issue slots that FP32 mainloops leave empty
-    follow ``cycles``. It is an estimate: the cache is lost when another warp issues in between.
+    follow ``cycles``. It is an estimate, since the cache is lost when another warp issues in between: it tells layouts
+    apart, but not which of two kernels a few percent apart is the faster.
 
     Source: Z. Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018 (banks); R. Huerta
     et al., "Dissecting and Modeling the Architecture of Modern GPU Cores", MICRO 2025, 5.3 (cache, and Ampere's cost).
