@@ -122,7 +122,8 @@ def test_a_modelled_roof_says_so() -> None:
         (replace(RUN, check=replace(RIGHT, passed=False, failure="no")), "WRONG"),
         (replace(RUN, error="the device has gone"), "FAILED"),
         (replace(RUN, check=None), "unchecked"),
-        (replace(RUN, check=None, skipped="too old"), "skipped"),
+        (replace(RUN, check=None, skipped="too old", traffic=None), "skipped"),
+        (replace(RUN, check=None, skipped="too old"), "recorded"),
     ],
 )
 def test_outcomes(run: Run, word: str) -> None:
