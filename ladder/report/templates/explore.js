@@ -127,15 +127,19 @@
     const groups = [...at.values()];
     const dots = points(found.points.map(p => p.x), found.points.map(p => p.y), groups.length ? found.points.map(p => at.get(`${p.law} ${p.x_text} ${p.y_text}`).map(each => each.hover).join("<br>")) : [],
       {symbol: found.points.map(p => three(p) ? "square-open" : "circle-open"), size: 10, color: found.points.map(p => three(p) ? colour("fp32") : colour("dram")), line: {width: 2}});
-    const names = words(small ? [] : groups.map(([p]) => p.x), groups.map(([p]) => p.y), groups.map(group => `${three(group[0]) ? "  " : ""}${group.slice(0, 3).map(p => p.label).join(", ")}${group.length > 3 ? `, ${group.length - 3} more` : ""}${three(group[0]) ? "" : "  "}`),
-      {textposition: groups.map(([p]) => three(p) ? "bottom right" : "top left"), textfont: {size: 11, color: colour("muted")}});
-    const ends = found.curves.slice(0, 2).map((curve, index) => label(curve.x.at(-1), curve.y.at(-1), curve.name, {xanchor: "right", yanchor: index ? "bottom" : "top", xshift: -4, yshift: index ? 6 : -8, font: {color: looks[index][0], size: 14}}));
+    const behind = {bgcolor: colour("paper"), borderpad: 0};  // a line that passes a name passes behind it
+    const names = (small ? [] : groups).map(group => {
+      const [p] = group, below = three(p);
+      const text = `${group.slice(0, 3).map(each => each.label).join(", ")}${group.length > 3 ? `, ${group.length - 3} more` : ""}`;
+      return label(p.x, p.y, text, {xanchor: below ? "left" : "right", yanchor: below ? "top" : "bottom", xshift: below ? 8 : -8, yshift: below ? -2 : 2, font: {size: 11, color: colour("muted")}, ...behind});
+    });
+    const ends = found.curves.slice(0, 2).map((curve, index) => label(curve.x.at(-1), curve.y.at(-1), curve.name, {xanchor: "right", yanchor: index ? "bottom" : "top", xshift: -4, yshift: index ? 6 : -8, font: {color: looks[index][0], size: 14}, ...behind}));
     const note = label(low, found.limit, small ? found.limit_text.split(":")[0] : found.limit_text, {xanchor: "left", yanchor: "bottom", xshift: 4, font: {color: colour("muted")}});
     const xaxis = logAxis(low, high, 0, "tile edge T");
     Object.assign(xaxis, {tickvals: edges, ticktext: edges.map(edge => found.points.find(point => point.x === edge).x_text)});
     say("law", found.finding);
     table("numbers-law", ["kernel", "T", "FLOP/byte at L1", "law", "from the law"], found.points.map(p => [p.name, p.x_text, p.y_text, p.law, p.error_text]));
-    return Plotly.react(chart, [limit, ...curves, dots, names], layout(420, margin, {xaxis, yaxis: logAxis(bottom, top, 0, small ? "" : "FLOP/byte at L1"), annotations: [...ends, note]}), CONFIG);
+    return Plotly.react(chart, [limit, ...curves, dots], layout(420, margin, {xaxis, yaxis: logAxis(bottom, top, 0, small ? "" : "FLOP/byte at L1"), annotations: [...names, ...ends, note]}), CONFIG);
   }
 
   function strip(name, order, low, high, space, traces, notes, title) {
