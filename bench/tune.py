@@ -12,7 +12,6 @@ ratio to cuBLAS, and to prove large shapes in no time.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import sys
 import time
 from collections import Counter
@@ -182,7 +181,7 @@ class Tuner:
             nvrtc=nvrtc_version(),
             date=now(),
             rung=rung.name,
-            source_sha256=hashlib.sha256(rung.source.encode()).hexdigest(),
+            source_sha256=catalog.source_sha256(rung),
             code_sha256=catalog.code_sha256(rung),
             shape=shape,
             shape_class=shape_class(shape, device.sm_count),

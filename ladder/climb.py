@@ -14,13 +14,14 @@ from ladder import check as checking
 from ladder.backends import open_backend
 from ladder.backends.base import Backend, Engine, Outcome
 from ladder.backends.emulated import EmulatedBackend
+from ladder.catalog import source_sha256
 from ladder.errors import BackendError, CompileError, KernelFaultError, ShapeError, UnsupportedPtxError
 from ladder.geometry import plan
 from ladder.laws import predict
 from ladder.model import Device, Precision, Resources, Roofs, Rung, Shape, Traffic, Watched
 from ladder.nvrtc import Compiled, compile_rung
 from ladder.profiles import Profile
-from ladder.recorded import digest, recorded_traffic
+from ladder.recorded import recorded_traffic
 from ladder.roofline import PRODUCTS, above, pipe_of, place
 from ladder.store import Run
 
@@ -34,7 +35,7 @@ _OF_THE_RUNG = (CompileError, BackendError, KernelFaultError, UnsupportedPtxErro
 
 def blank(rung: Rung, shape: Shape) -> Run:
     """The row of a rung that has not run: what it is, and the SHA-256 of its source."""
-    return Run(rung=rung.name, title=rung.title, kind=rung.kind, shape=shape, source_sha256=digest(rung))
+    return Run(rung=rung.name, title=rung.title, kind=rung.kind, shape=shape, source_sha256=source_sha256(rung))
 
 
 def why_skipped(rung: Rung, shape: Shape, device: Device) -> str | None:

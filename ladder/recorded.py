@@ -6,19 +6,17 @@ alone, by its origin ``recorded``. ``python bench/rates.py`` makes it from commi
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from importlib.resources import files
+from importlib.resources import as_file, files
 
-from ladder.catalog import load_catalog
+from ladder.catalog import load_catalog, source_sha256
 from ladder.errors import StoreError
 from ladder.model import Rung, Shape, Traffic
-from ladder.store import Results, Run, from_json
+from ladder.store import Results, Run, load
 
-__all__ = ["SUFFIX", "counts_from", "digest", "recorded_traffic"]
+__all__ = ["SUFFIX", "counts_from", "recorded_traffic"]
 
 SUFFIX = "_counts.json"
 
@@ -37,7 +35,7 @@ def counts_from(records: Iterable[Results]) -> Results:
         raise StoreError("no record to take counts from; make one on a GPU")
     device = given[-1].device
     emulated = replace(device, backend="emulated")
-    beyond = {rung.name: digest(rung) for rung in load_catalog() if rung.why_not_on(emulated) is not None}
+    beyond = {rung.name: source_sha256(rung) for rung in load_catalog() if rung.why_not_on(emulated) is not None}
     rows: dict[tuple[str, Shape], Run] = {}
     for results in given:
         for run in results.runs:
@@ -64,11 +62,6 @@ def _as_recorded(traffic: Traffic) -> Traffic:
     return replace(traffic, levels={name: replace(q, origin="recorded") for name, q in traffic.levels.items()})
 
 
-def digest(rung: Rung) -> str:
-    """What results files know a rung's source by: the SHA-256 of its whole file."""
-    return hashlib.sha256(rung.source.encode()).hexdigest()
-
-
 def recorded_traffic(rung: Rung, shape: Shape, card: str) -> Traffic | None:
     """What the card of this name counted of ``rung``, as its file is now, at ``shape``; None where no record tells.
 
@@ -76,7 +69,7 @@ def recorded_traffic(rung: Rung, shape: Shape, card: str) -> Traffic | None:
         StoreError: a packaged file is damaged.
     """
     found = _tables().get(card, {}).get((rung.name, shape))
-    return found.traffic if found is not None and found.source_sha256 == digest(rung) else None
+    return found.traffic if found is not None and found.source_sha256 == source_sha256(rung) else None
 
 
 @lru_cache(maxsize=1)
@@ -84,9 +77,7 @@ def _tables() -> Mapping[str, Mapping[tuple[str, Shape], Run]]:
     tables = {}
     for file in files("ladder.profiles").iterdir():
         if file.name.endswith(SUFFIX):
-            try:
-                results = from_json(json.loads(file.read_text(encoding="utf-8")))
-            except (KeyError, TypeError, ValueError) as error:
-                raise StoreError(f"{file.name} is damaged: {error}; make it again with bench/rates.py") from error
+            with as_file(file) as path:
+                results = load(path)
             tables[results.device.name] = {(run.rung, run.shape): run for run in results.runs}
     return tables

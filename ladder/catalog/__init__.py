@@ -14,7 +14,7 @@ from pathlib import Path
 from ladder.catalog._build import KEYS, build, rebuild
 from ladder.catalog._cpp import code_lines
 from ladder.catalog._declaration import parse_declaration, read_declaration
-from ladder.catalog._digest import code_sha256
+from ladder.catalog._digest import code_sha256, source_sha256
 from ladder.catalog._signature import ARGUMENTS
 from ladder.catalog._starting import require_name, starting_text
 from ladder.errors import CatalogError, InputError, UnknownRungError
@@ -30,6 +30,7 @@ __all__ = [
     "load_catalog",
     "parse_file",
     "prose_fields",
+    "source_sha256",
     "starting_file",
     "with_params",
 ]

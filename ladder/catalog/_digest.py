@@ -7,7 +7,12 @@ import hashlib
 from ladder.catalog._cpp import without_comments
 from ladder.model import Rung
 
-__all__ = ["code_sha256"]
+__all__ = ["code_sha256", "source_sha256"]
+
+
+def source_sha256(rung: Rung) -> str:
+    """SHA-256 of the rung's whole file, comments and all: what the rows of a results file hold."""
+    return hashlib.sha256(rung.source.encode()).hexdigest()
 
 
 def code_sha256(rung: Rung) -> str:

@@ -8,11 +8,12 @@ import dataclasses
 import hashlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from ladder.errors import StoreError
 from ladder.nvrtc._library import Product
+from ladder.store import write_whole
 
 __all__ = ["cache_dir", "key_of", "load", "save"]
 
@@ -54,18 +55,8 @@ def save(key: str, product: Product) -> None:
     fields = {**dataclasses.asdict(product), "cubin": base64.b64encode(product.cubin).decode()}
     text = json.dumps(fields)
     entry = json.dumps({"sha256": hashlib.sha256(text.encode()).hexdigest(), "product": text})
-    target = _path(key)
-    temporary = None
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{key[:16]}.", suffix=".part")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(entry)
-        Path(temporary).replace(target)
-    except OSError:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
+    with contextlib.suppress(StoreError):
+        write_whole(_path(key), entry)
 
 
 def _path(key: str) -> Path:

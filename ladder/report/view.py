@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ladder.catalog import source_sha256
 from ladder.errors import ShapeError
 from ladder.geometry import plan
 from ladder.laws import predict, useful
@@ -143,7 +143,7 @@ def _ordered(runs: Sequence[Run], shape: Shape, catalog: Mapping[str, Rung]) -> 
 def _row(run: Run, results: Results, rung: Rung | None) -> Row:
     precision: Precision = rung.precision if rung is not None else "tf32" if "tf32" in run.rung else "fp32"
     # A rung of the same name but another text would lend the row a tile that it did not have.
-    if rung is not None and hashlib.sha256(rung.source.encode()).hexdigest() != run.source_sha256:
+    if rung is not None and source_sha256(rung) != run.source_sha256:
         rung = None
     if rung is not None and run.law is not None:
         # The law is no measurement: a record says what was known of it then.

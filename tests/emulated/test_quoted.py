@@ -18,7 +18,8 @@ each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_quotes_what_the_records_say(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert text == quoted(text), "write it again: python -m bench.quoted"
-    assert text.count("<!--= ") == text.count("<!--=-->") > 0
+    least = 1 if page.name == "tuning.md" else 11  # one table there
+    assert text.count("<!--= ") == text.count("<!--=-->") >= least
 
 
 @each_page

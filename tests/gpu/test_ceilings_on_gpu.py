@@ -75,8 +75,7 @@ def test_the_two_clocks_agree() -> None:
         timer, watched = each.best.timer_clock_hz, each.best.watched.sm_clock_hz
         if timer is not None and watched is not None and not each.best.watched.limits:
             assert timer <= 1.01 * watched, each.roof
-            if each.roof not in {"tf32", "bf16"}:
-                assert timer >= 0.99 * watched, each.roof
+            assert timer >= (0.85 if each.roof in {"tf32", "bf16"} else 0.99) * watched, each.roof
 
 
 def test_measuring_takes_less_than_25_s_and_a_day_shares_it() -> None:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.command import ladder
 from helpers.results import make_results
 
 from ladder.backends import open_backend
-from ladder.catalog import find
+from ladder.catalog import find, source_sha256
 from ladder.cli.tables import places
 from ladder.climb import climb
 from ladder.errors import StoreError
 from ladder.model import Check, Quantity, Rung, Shape, Traffic
 from ladder.profiles import load_profile
-from ladder.recorded import counts_from, digest, recorded_traffic
+from ladder.recorded import counts_from, recorded_traffic
 from ladder.report.view import sections
 from ladder.store import Results, Run, load, save
 
@@ -28,13 +29,13 @@ CUBE = Shape(m=512, n=512, k=512)
 RIGHT = Check(passed=True, exact_integers=True, worst_error_over_bound=0.1)
 
 
-def run(of: Rung = BEYOND, *, l1_bytes: int = 1000, shape: Shape = CUBE, **changes: object) -> Run:
+def run(of: Rung = BEYOND, *, l1_bytes: int = 1000, shape: Shape = CUBE, **changes: Any) -> Run:
     traffic = Traffic(levels={"l1": Quantity(bytes=l1_bytes, origin="counted")}, wavefronts_ld=7, requests_ld=2)
     given = Run(
-        rung=of.name, title=of.title, kind="rung", shape=shape, source_sha256=digest(of), check=RIGHT,
+        rung=of.name, title=of.title, kind="rung", shape=shape, source_sha256=source_sha256(of), check=RIGHT,
         traffic=traffic,
     )  # fmt: skip
-    return replace(given, **changes)  # type: ignore[arg-type]
+    return replace(given, **changes)
 
 
 def record(*runs: Run) -> Results:
@@ -47,7 +48,7 @@ def test_proved_counts_of_the_file_as_it_is_become_recorded_ones() -> None:
     assert row.traffic is not None
     assert dict(row.traffic.levels) == {"l1": Quantity(bytes=1000, origin="recorded")}
     assert (row.traffic.wavefronts_ld, row.traffic.requests_ld) == (7, 2)
-    assert (row.rung, row.shape, row.source_sha256) == (BEYOND.name, CUBE, digest(BEYOND))
+    assert (row.rung, row.shape, row.source_sha256) == (BEYOND.name, CUBE, source_sha256(BEYOND))
     assert (row.check, row.time, row.placement) == (None, None, None)
 
 
